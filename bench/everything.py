@@ -48,6 +48,7 @@ PAGES = (
     Page("page", ("-m", "bench.page"), "how soon the web page shows what happens"),
     Page("programs", ("-m", "bench.programs"), "what we add to a run of claude, codex, opencode and gemini"),
     Page("peers", ("-m", "bench.peers"), "the same work with what one would pick instead"),
+    Page("first-hour", ("-m", "bench.first_hour"), "what a newcomer types until something is reached, then and now"),
     Page("soak", ("bench/soak.py",), "an hour of mixed load: memory, descriptors, disk, orphans", alone=True),
 )
 

@@ -6,16 +6,18 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from agent_worker.core.clock import SystemClock, TestClock
+from tests import teams
 from tests.fakes.model_server import ModelServer
 from tests.faults.report import LONG as MUCH
 from tests.needs import MISSING, STARTS_PROGRAMS, STRICT, is_strict
+from tests.postgresql import Cluster, open_cluster
 from tests.teams import Team, open_team
 
 #: Begun first, and with `--no-loadscope-reorder` in this order: one of them begun last leaves all but one worker idle.
@@ -64,6 +66,18 @@ sys.dont_write_bytecode = False
 MEMORY = Path("/dev/shm")
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2_000_000_000:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--database", choices=["sqlite", "postgresql"], default="sqlite", help="what teams keep state in")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def engine(request: pytest.FixtureRequest) -> None:
+    """With `--database postgresql` every team of this process has a database of its own there."""
+    if request.config.getoption("--database") == "postgresql":
+        cluster: Cluster = request.getfixturevalue("cluster")
+        teams.chosen_engine = teams.ChosenEngine(cluster.new_database)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -123,3 +137,10 @@ async def server(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ModelServer]:
     monkeypatch.setenv("TEST_KEY", "sk-test")
     async with ModelServer() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A PostgreSQL of our own, for all tests of this process that ask for it."""
+    with open_cluster() as cluster:
+        yield cluster

@@ -79,7 +79,7 @@ def test_whatever_starts_programs_of_others_is_in_their_tier() -> None:
     starting = {
         str(path.relative_to(ROOT))
         for path in FILES
-        if path.name.startswith("test_") and {"programs.world", "NPM"} & set(_imported(path))
+        if path.name.startswith("test_") and {"programs.world", "NPM", "PYPI"} & set(_imported(path))
     }
     assert starting == set(STARTS_PROGRAMS)
 
@@ -96,7 +96,7 @@ def test_setting_up_where_nothing_can_be_installed_says_so_and_ends_well(tmp_pat
     script.write_bytes((ROOT / "scripts" / "test_setup.py").read_bytes())
     done = subprocess.run([sys.executable, script], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "there is no apt-get: bubblewrap, chromium, util-linux." in done.stderr
+    assert "there is no apt-get: bubblewrap, chromium, postgresql, util-linux." in done.stderr
     assert "there is no npm: @modelcontextprotocol/inspector-cli@" in done.stderr
 
 

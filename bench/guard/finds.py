@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -24,7 +25,8 @@ GAIN = 0.02  # of recall@5 on the half that nobody tunes on, over the ranking of
 ABOUT = (
     "Recall@5 on both sets of bench/data; the second half of the natural talk is one that nobody tunes on. A search "
     "goes through the files of an agent as its tool does it: look whether any of them changed, search, say why each "
-    "was found. `semantic` is timed without a bar."
+    "was found. Its time is that of the processor, of which a free core gives as much as the clock shows; what the "
+    "clock showed beside other work is said as well. `semantic` is timed without a bar."
 )
 
 
@@ -52,12 +54,9 @@ def _speed() -> list[Bar]:
             home = _written(Path(folder), count)
             with _plain():
                 times = _searched(home)
-            late = _late(times)
-            shown = f"{late:.1f} ms (median {statistics.median(times):.1f})"
-            bars.append(Bar(f"p95 of a search among {count:,}", shown, f"< {most:.0f} ms", late < most))
+            bars.append(Bar(f"p95 of a search among {count:,}", _shown(times), f"< {most:.0f} ms", _late(times) < most))
             if count == min(BARS) and library.embedding():
-                times = _searched(home)
-                bars.append(Bar(f"the same with `semantic`, {count:,}", f"{_late(times):.1f} ms"))
+                bars.append(Bar(f"the same with `semantic`, {count:,}", _shown(_searched(home))))
     return bars
 
 
@@ -76,23 +75,38 @@ def _written(folder: Path, count: int) -> Root:
     return Root(folder)
 
 
-def _searched(home: Root) -> list[float]:
-    """Milliseconds of each question, once everything is indexed."""
+@dataclass
+class Times:
+    """Milliseconds of each question."""
+
+    processor: list[float]
+    clock: list[float]
+
+
+def _searched(home: Root) -> Times:
+    """Once everything is indexed."""
     asked = [question.ask for question in recall.load()[1] if question.ask.isascii()]
     mine = Library(home, "alice")
     mine.search("once", now=recall.NOW, kinds=("history",))
-    best = [float("inf")] * len(asked)
+    best = Times([float("inf")] * len(asked), [float("inf")] * len(asked))
     for _ in range(ROUNDS):
         for number, query in enumerate(asked):
-            begin = time.perf_counter()
+            used, begin = time.thread_time(), time.perf_counter()
             mine.search(query, now=recall.NOW, kinds=("history", "document"), limit=8)
-            best[number] = min(best[number], 1000 * (time.perf_counter() - begin))
+            used, passed = time.thread_time() - used, time.perf_counter() - begin
+            best.processor[number] = min(best.processor[number], 1000 * used)
+            best.clock[number] = min(best.clock[number], 1000 * passed)
     mine.close()
     return best
 
 
-def _late(times: list[float]) -> float:
-    return sorted(times)[int(0.95 * len(times))]
+def _late(times: Times) -> float:
+    return sorted(times.processor)[int(0.95 * len(times.processor))]
+
+
+def _shown(times: Times) -> str:
+    clock = sorted(times.clock)[int(0.95 * len(times.clock))]
+    return f"{_late(times):.1f} ms (median {statistics.median(times.processor):.1f}; by the clock p95 {clock:.1f})"
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def stand() -> str:
     return (Path(__file__).parent / "gate").read_text()
 """
 TOOLS = "tools: [{ name: ./press.py:press, approve: true }]\n"
-WANTED = [("approval", 'alice wants to use press: {"button": "red"}')]
+WANTED = [("approval", "alice wants to use press: red")]
 pressing = calls("press", button="red")
 
 

@@ -38,6 +38,16 @@ def test_U1_the_database_and_what_is_beside_it_is_private(daemon: Served) -> Non
     assert daemon.home.stat().st_mode & 0o777 == 0o700
 
 
+def test_U1_so_is_what_is_made_of_what_was_said_to_search_in_it(daemon: Served) -> None:
+    daemon.do("POST", "/workflows", workflow="review")
+    daemon.do("POST", "/send", to="@review", message="hello all of you")
+    assert daemon.client.request("GET", daemon.query("/search?query=hello"))[1]
+    made = {path: path.stat().st_mode & 0o777 for path in daemon.home.rglob("*")}
+    made |= {path: path.stat().st_mode & 0o777 for path in daemon.project.rglob(".index/*")}
+    assert any(path.name == "recall.db" for path in made)
+    assert {path: oct(mode) for path, mode in made.items() if mode & 0o077} == {}
+
+
 def _other(letter: str) -> str:
     return "A" if letter != "A" else "B"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import apsw
@@ -36,7 +37,7 @@ ALLOWED = {
     "delete from event where project = :project and workspace = :workspace": "when a workspace is erased; the same",
     "select r.id from run r (join agent|where r.project) .* order by .*r.id": "when a person takes something back",
     "select count\\(\\*\\) as n from run r join agent a .*": "the number of all runs ever, shown on request",
-    "select r.* where r.project = :project and \\(:agent .* order by r.id desc limit :limit": "it ends at the limit",
+    "select r.* where r.project = :project and \\(cast.* order by r.id desc limit :limit": "it ends at the limit",
     "select r.manifest, r.started_at from run r where .* order by r.id desc limit :limit": "the newest, once a night",
     "select r.*left join workspace w .* where r.project = :project": "a part: what it is for decides which rows",
 }
@@ -50,15 +51,26 @@ Place = tuple[str, str]  # file, statement
 def statements() -> Iterator[Place]:
     for file in sorted(SOURCE.rglob("*.py")):
         tree = ast.parse(file.read_text("utf-8"))
-        named: dict[str, str] = {}
-        for node in tree.body:
-            match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value) if text := _text(value, named):
-                    named[name] = text
+        named = constants(file)
         for node in ast.walk(tree):
             text = _text(node, named)
             if text and re.match(r"\s*(select|update|delete|insert|with)\s", text):
                 yield str(file.relative_to(SOURCE)), " ".join(text.split())
+
+
+@cache
+def constants(file: Path) -> dict[str, str]:
+    """The texts that a module gives a name, or has from another of ours."""
+    named: dict[str, str] = {}
+    for node in ast.parse(file.read_text("utf-8")).body:
+        match node:
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("agent_worker."):
+                source = SOURCE.parent.joinpath(*module.split(".")).with_suffix(".py")
+                theirs = constants(source) if source.exists() else {}
+                named |= {each.name: theirs[each.name] for each in names if each.name in theirs}
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if text := _text(value, named):
+                named[name] = text
+    return named
 
 
 def _text(node: ast.AST, named: dict[str, str]) -> str | None:

@@ -51,6 +51,14 @@ def refusal(tmp_path: Path, text: str, name: str = "alice.yaml") -> str:
     return str(caught.value)
 
 
+def test_the_provider_of_an_endpoint_is_the_one_that_the_model_names(tmp_path: Path) -> None:
+    mine = "provider: { base_url: https://llm.example/v1, api_key: $MY_KEY }\nprompt: { system: x }\n"
+    assert load(tmp_path, f"model: mine/x\n{mine}").served_by == "mine"
+    assert load(tmp_path, "model: mine/x\nprovider: other\nprompt: { system: x }\n").served_by == "other"
+    told = "provider.name: is required where model names no provider"
+    assert told in refusal(tmp_path, f"model: x\n{mine}")
+
+
 def test_everything_that_may_be_written_is_read(tmp_path: Path) -> None:
     agent = load(tmp_path, FULL)
     assert agent.system == "You are Alice."

@@ -52,7 +52,7 @@ TEXTS: dict[str, tuple[bytes, int]] = {
     "bad-schedule": (b"backend: mock\nschedule: { wakeup: sometimes, prompt: x }\n", 2),
     "anchor": (b"backend: *nothing\n", 1),
     "colon": (b"backend: mock: mock\n", 1),
-    "quote": (b'backend: "mock\n', 2),
+    "quote": (b'backend: "mock\n', 1),
     "merge": (b"<<: [1, 2]\nbackend: mock\n", 1),
 }
 

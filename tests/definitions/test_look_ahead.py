@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.local.definitions import checked
+from agent_worker.offline.definitions import checked
 
 SDK = "backend: sdk\nprompt: { system: x }\n"
 

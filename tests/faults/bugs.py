@@ -1358,7 +1358,7 @@ BUGS = (
         "a write that may wait is made after the next one",
         "D3",
         "test_a_write_that_may_wait_is_part_of_the_next_commit_and_stands_before_it",
-        Edit("SqliteDatabase._hand_over", "[*self._soon, *jobs]", "[*jobs, *self._soon]"),
+        Edit("WriteQueue._hand_over", "[*self._soon, *jobs]", "[*jobs, *self._soon]"),
     ),
     bug(
         "a write that may wait is forgotten when the database closes",
@@ -1681,7 +1681,13 @@ BUGS = (
         "an agent looks up talk of a workspace that it does not work in",
         "A11",
         "test_A11_another_workspace_of_the_same_workflow_finds_nothing",
-        Edit("searchable", 'workspace["id"]', '"the same for all"'),
+        Edit("_searchable", 'workspace["id"]', '"the same for all"'),
+    ),
+    bug(
+        "a search that began before something was taken back takes it into an index again",
+        "A14",
+        "test_A14_a_search_that_began_before_takes_nothing_into_the_index_that_comes_after",
+        Edit("Index.read", "            if self._closed:\n                raise IndexClosed(self)\n", ""),
     ),
     bug(
         "a query that names two authors is about the first",
@@ -1988,13 +1994,13 @@ BUGS = (
         "half a pair of characters comes in",
         "D3p",
         "test_D3p_what_cannot_be_stored_and_given_back_is_refused",
-        Edit("_check", '"\\0" in value or _HALF_A_PAIR.search(value)', '"\\0" in value'),
+        Edit("check_texts", '"\\0" in value or _HALF_A_PAIR.search(value)', '"\\0" in value'),
     ),
     bug(
         "names are not looked at as values are",
         "D3p",
         "test_D3p_what_cannot_be_stored_and_given_back_is_refused",
-        Edit("_check", "_check(name, depth + 1)", ""),
+        Edit("check_texts", "check_texts(name, depth + 1)", ""),
     ),
     bug(
         "who is refused is cut off while it sends",

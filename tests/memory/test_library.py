@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,38 @@ def test_a_document_is_found_by_its_name_and_gone_when_it_is(home: Root, librari
     assert {"# Birds", "They sing."} <= found(library, libraries, "w_1")
     there.read([])
     assert found(library, libraries, "w_1") == {"the canary is mine", "the canary of w_1"}
+
+
+def said(home: Root, day: str, *texts: str) -> Path:
+    path = home.path / "conversations" / f"{day}.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    lines = [{"seq": n, "who": "user", "text": text, "at": f"{day}T09:00:00+00:00"} for n, text in enumerate(texts, 1)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def heard(library: Library, *, later: int = 0) -> set[str]:
+    now = NOW + timedelta(seconds=later)
+    return {each.entry.text for each in library.search("canary", now=now, kinds=("history",))}
+
+
+def test_what_is_said_today_is_found_at_once_and_so_is_a_file_that_takes_the_place_of_an_older_one(home: Root) -> None:
+    older, _ = said(home, "2026-03-09", "the canary sang"), said(home, "2026-03-10", "the canary slept")
+    library = Library(home, "alice")
+    assert heard(library) == {"the canary sang", "the canary slept"}
+    said(home, "2026-03-10", "the canary slept", "the canary woke")
+    assert "the canary woke" in heard(library)
+    fresh = older.with_name("fresh")
+    fresh.write_text(older.read_text().replace("sang", "was silent"))
+    fresh.replace(older)
+    assert heard(library) == {"the canary was silent", "the canary slept", "the canary woke"}
+    said(home, "2026-03-11", "the canary flew")
+    assert "the canary flew" in heard(library)
+
+
+def test_what_somebody_does_to_an_older_conversation_in_place_is_seen_soon_after(home: Root) -> None:
+    older, _ = said(home, "2026-03-09", "the canary sang"), said(home, "2026-03-10", "the canary slept")
+    library = Library(home, "alice")
+    heard(library)
+    older.write_text(older.read_text().replace("sang", "was silent"))
+    assert heard(library, later=60) == {"the canary was silent", "the canary slept"}

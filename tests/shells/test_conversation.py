@@ -152,8 +152,10 @@ def test_where_nobody_can_answer_it_is_said_what_it_waits_for_and_the_work_is_ke
         f' → agent-worker inbox answer {item["number"]} "…"\n'
         "it is kept, and goes on after that; what comes of it: agent-worker peek in-ci (to wait here: --wait)\n"
     )
+    assert terminal.says("peek", who)[6:] == "user paint it (waiting)\n"
     terminal.says("inbox", "answer", str(item["number"]), "red")
     assert eventually(lambda: "I see" in terminal.says("peek", who))
+    assert "(waiting)" not in terminal.says("peek", who)
 
 
 def test_a_team_that_waits_where_nobody_can_answer_is_kept(terminal: Terminal) -> None:

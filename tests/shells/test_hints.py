@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -53,7 +54,7 @@ def test_what_does_not_exist_is_not_hinted_to_be_started(terminal: Terminal, typ
     done = terminal.run(*typed.split())
     assert done.returncode == 2
     assert "there is no workflow n" in done.stderr
-    assert "hint: workflows: review" in done.stderr
+    assert "hint: agent-worker ls (workflows here: review)" in done.stderr
     assert "agent-worker start" not in done.stderr
 
 
@@ -84,6 +85,55 @@ SITUATIONS = [
     ([["stop", "alice"]], "ask alice hello"),
     ([["pause", "alice"]], "ask alice hello"),
     ([["new", "quick", "--backend", "mock"]], "agent delete quick --yes"),
+    ([], "send @nosuch hi"),
+    ([], "ask nobody hi"),
+    ([], "peek nobody"),
+    ([], "run nosuch"),
+    ([], "run nosuch.yaml"),
+    ([], "start nosuch"),
+    ([], "stop nobody"),
+    ([], "pause @nosuch"),
+    ([], "trust revoke"),
+    ([], "trust nobody"),
+    ([], "agent shwo alice"),
+    ([], "agent info nobody"),
+    ([], "agent edit nobody max_steps=9"),
+    ([], "agent edit alice nosuch=9"),
+    ([], "agent delete nobody --yes"),
+    ([], "agent create carol --from nobody"),
+    ([], "agent create carol"),
+    ([], "new"),
+    ([], "agent memory alice get nosuch"),
+    ([], "agent memory nobody"),
+    ([], "agent notes nobody"),
+    ([], "agent todo alice done 99"),
+    ([], "agent soul alice diff 99"),
+    ([], "agent soul alice approve zzz"),
+    ([], "agent revert alice"),
+    ([["start", "review", "--background"]], "doc read @review nosuch.md"),
+    ([["start", "review", "--background"]], "resource read @review abcdef"),
+    ([["start", "review", "--background"]], "proposal show @review 99"),
+    ([["start", "review", "--background"]], "proposal vote @review 99 yes"),
+    ([], "export nobody"),
+    ([], "clear nobody"),
+    ([], "trace m_none"),
+    ([], "schedule nobody set 1h"),
+    ([], "key remove nosuch"),
+    ([], "providers nosuch"),
+    ([], "daemon stop"),
+    ([], "inbox drop 1"),
+    ([], "inbox retry 99"),
+    ([], "schema nosuch"),
+    ([], "init nosuch"),
+    ([], "completion nosuch"),
+    ([], "settings nosuch"),
+    ([], "audit --agent nobody"),
+    ([], "runs --agent nobody"),
+    ([], "search hello --in nosuch"),
+    ([], "sned alice hi"),
+    ([], "ask"),
+    ([], "context nosuch"),
+    ([], "serve nosuch"),
 ]
 
 
@@ -97,9 +147,28 @@ def test_a_hint_works_where_it_is_given(terminal: Terminal, before: list[list[st
     assert refused.returncode == 2, refused.stdout
     found = hinted(refused.stderr)
     assert found, refused.stderr
-    words = [FILLED.get(word, word) for word in found[-1]]
+    words = [FILLED.get(word, word) for word in found[0 if "or a key" in refused.stderr else -1]]
     followed = terminal.run(*words, *(["--background"] if words[0] == "start" else []))
     assert followed.returncode == 0 or words[0] == "stop", f"{words}: {followed.stderr}"
+
+
+def test_a_workflow_that_was_never_run_is_listed_with_the_command_that_runs_it(terminal: Terminal) -> None:
+    flow = terminal.daemon.project / ".workflows" / "fresh.yaml"
+    flow.write_text("agents: { ann: { backend: mock } }\nkickoff: '@ann go'\n")
+    for command in ("ls", "status"):
+        row = next(line for line in terminal.says(command).splitlines() if line.startswith("@fresh"))
+        assert row.endswith(" agent-worker run fresh")
+        assert "not started" in row
+    terminal.says("run", "fresh")
+    row = next(line for line in terminal.says("ls").splitlines() if line.startswith("@fresh"))
+    assert "not started" not in row
+    flow.unlink()
+
+
+def test_explain_alone_is_about_the_newest_run(terminal: Terminal) -> None:
+    terminal.says("ask", "alice", "what is new?")
+    newest = json.loads(terminal.says("runs", "-n", "1", "--json"))[0]["id"]
+    assert json.loads(terminal.says("explain", "--json"))["run"]["id"] == newest
 
 
 def test_an_agent_whose_file_is_broken_is_said_to_be_with_the_line_and_can_be_deleted(terminal: Terminal) -> None:

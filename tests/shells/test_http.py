@@ -19,7 +19,8 @@ from tests.shells.served import Served, served
 
 from agent_worker.core import errors
 from agent_worker.daemon.http.openapi import describe
-from agent_worker.daemon.http.routes import STATUS, explained, status_of
+from agent_worker.daemon.http.routes import explained
+from agent_worker.doors.errors import STATUS, status_of
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.trust.store import Untrusted
 

@@ -19,17 +19,17 @@ MISTAKES = {
     "satrt": ("there is no command 'satrt'", "did you mean: agent-worker start"),
     "logs": ("there is no command 'logs'", "agent-worker daemon logs"),
     "xyzzy": ("there is no command 'xyzzy'", "agent-worker --help"),
-    "agent shwo alice": ("there is no command 'shwo' in agent-worker agent", "agent-worker agent info"),
-    "agent show alice": ("there is no command 'show' in agent-worker agent", "agent-worker agent info"),
+    "agent shwo alice": ("there is no command 'shwo' in agent-worker agent", "agent-worker agent info alice"),
+    "agent show alice": ("there is no command 'show' in agent-worker agent", "agent-worker agent info alice"),
     "agent craete alice": (
         "there is no command 'craete' in agent-worker agent",
-        "did you mean: agent-worker agent create",
+        "did you mean: agent-worker agent create alice",
     ),
     "daemon stop": ("there is no command 'stop' in agent-worker daemon", "agent-worker stop --all"),
     "doc raed": ("there is no command 'raed' in agent-worker doc", "did you mean: agent-worker doc read"),
     "ls --foo": ("agent-worker ls has no option --foo", "agent-worker ls --help"),
     "ls --jsno": ("agent-worker ls has no option --jsno", "did you mean: agent-worker ls --json"),
-    "explain": ("RUN is missing", "agent-worker explain RUN"),
+    "trace": ("MESSAGE is missing", "agent-worker trace MESSAGE"),
     "runs -n many": ("invalid value for '-n' / '--count': 'many' is not a valid integer", "agent-worker runs --help"),
 }
 

@@ -61,6 +61,7 @@ async def test_what_is_wrong_is_said_in_words_and_by_the_exit_code(tmp_path: Pat
         unnamed = await run(terminal, "ollama")
         without = await run(terminal, "groq")
         nobody = await run(terminal, "nobody")
+        local = await run(terminal, "vllm", "-m", "llama")
         whose = await run(terminal, "-m", "some-model")
     assert [each.returncode for each in (refused, unknown, away, unnamed, without)] == [1, 1, 1, 1, 1]
     assert "401 invalid key (check the key in ANTHROPIC_API_KEY)" in refused.stdout
@@ -69,6 +70,7 @@ async def test_what_is_wrong_is_said_in_words_and_by_the_exit_code(tmp_path: Pat
     assert "not tried" in unnamed.stdout
     assert "-m MODEL" in unnamed.stdout
     assert "there is no key (agent-worker key set groq)" in without.stdout
+    assert "127.0.0.1:8000 cannot be reached" in local.stdout, "no variable is needed for what runs on this machine"
     assert (nobody.returncode, whose.returncode) == (2, 2)
     assert "there is no provider nobody" in nobody.stderr
     assert "agent-worker providers NAME --test -m some-model" in whose.stderr

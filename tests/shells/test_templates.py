@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from genai_prices import Usage, calc_price
 from tests.docs.test_guide import Shell
 
+from agent_worker.cli.choice import KEYS
 from agent_worker.cli.setup import TEMPLATES
 from agent_worker.definitions.project import load_project
 
@@ -71,3 +73,9 @@ def test_a_file_that_somebody_changed_stays_as_it_is(home: Path, tmp_path: Path)
     assert "= .agents/bob.yaml (kept as it was)" in again.stdout
     assert bob.read_text() == mine
     assert not load_project(tmp_path).problems
+
+
+@pytest.mark.parametrize("model", KEYS.values())
+def test_a_model_that_init_takes_by_itself_has_a_price(model: str) -> None:
+    provider, _, name = model.partition("/")
+    calc_price(Usage(input_tokens=1000), name, provider_id=provider)  # raises where it is not known

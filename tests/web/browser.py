@@ -119,4 +119,4 @@ def say(daemon: Served, text: str, to: str = "@review") -> dict[str, Any]:
 
 def script(*entries: Any) -> str:
     """Of a mock agent, as its file has it."""
-    return "script: " + json.dumps(list(entries)) + "\n"
+    return "script: " + json.dumps(list(entries), ensure_ascii=False) + "\n"

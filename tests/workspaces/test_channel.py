@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests import stored
 from tests.patience import PATIENCE
 from tests.teams import Team, open_team
 
@@ -243,10 +244,17 @@ async def test_a_text_that_cannot_be_sent_is_refused_with_a_reason(team: Team, t
     assert await team.states() == []
 
 
-@pytest.mark.parametrize("text", ["nul \x00 inside", "é😀 \u202e bidi", "\r\n", "'; drop table message; --"])
+@pytest.mark.parametrize("text", ["é😀 \u202e bidi", "\r\n", "'; drop table message; --"])
 async def test_D3p_any_other_text_comes_back_as_it_was_sent(team: Team, text: str) -> None:
     await team.post("user", text)
     assert await team.texts() == [text]
+
+
+async def test_a_nul_is_kept_as_the_sign_for_it_because_no_other_database_holds_one(team: Team) -> None:
+    await team.post("user", "nul \x00 inside")
+    await team.dm("alice", "\x00")
+    assert await team.texts() == ["nul ␀ inside"]
+    assert [row["text"] for row in await team.read(stored.instructions)] == ["␀"]
 
 
 # --- sending twice -----------------------------------------------------------------------------------------

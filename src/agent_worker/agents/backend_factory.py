@@ -33,6 +33,7 @@ from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.processes.environment import BASE
 from agent_worker.tools.mcp_server import servers_of
 from agent_worker.tools.mcp_servers import McpPool
+from agent_worker.tools.program_functions import ProgramFunctions
 from agent_worker.tools.toolbox import Approved, tools_of
 from agent_worker.trust.allowances import allowances_of
 from agent_worker.trust.gate import Gate
@@ -52,6 +53,7 @@ class BackendFactory:
     gate: Gate
     program_host: ProgramHost
     keys: KeyRing
+    functions: ProgramFunctions
     redact: Redactor = field(default_factory=Redactor)
     mocks: dict[str, MockModel] = field(default_factory=dict)
 
@@ -78,7 +80,8 @@ class BackendFactory:
         again = partial(self._require_again, definition, root, who)
         sources = {power.name: power.content for power in powers if power.kind == "python"}
         approved = Approved(sources, partial(again, "skills"))
-        tools = tools_of(definition, root, has_home=has_home, approved=approved)
+        functions = self.functions.tools(root, definition.name)
+        tools = tools_of(definition, root, has_home=has_home, approved=approved, functions=functions)
         learner = self._learner(definition, root) if has_home else None
         backend = self._guarded(definition, root, cwd, who or definition.name, partial(again, "program", "settings"))
         more_tools = self._more_tools(definition, root, partial(again, "mcp"))
@@ -184,7 +187,7 @@ class BackendFactory:
         self.redact.register(secrets_in(self.keys.of(root), named=[(provider.api_key or "").strip("${}")]))
         # The gate has let it pass, so the user has seen this address, and which key goes there.
         allowed = None if self.gate.is_open else Approval.of(url)
-        return Endpoint(provider.name, url, provider.api_key or "", allowed)
+        return Endpoint(definition.served_by, url, provider.api_key or "", allowed)
 
 
 async def _as_named(model: str) -> str:

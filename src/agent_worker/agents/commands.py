@@ -120,7 +120,7 @@ def _continue_limited(tx: Transaction, column: str, value: str, *, now: int) -> 
     rows = tx.all(
         f"""select ref, i.root, i.hop from inbox_item t join instruction i on i.project = :project and i.id = t.ref
              where t.project = :project and t.state = 'open' and t.kind = 'limit' and t.{column} = :value
-             order by t.at""",
+             order by t.at, t.n""",
         value=value,
     )
     continued = []

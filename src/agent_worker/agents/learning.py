@@ -61,6 +61,7 @@ async def learn(
     *,
     said: Sequence[tuple[str, str]] = (),
     outside: bool = False,
+    heard: Sequence[str] = (),
     allowed: Callable[[], Awaitable[bool]],
     recording: RecorderContext,
     asking: AbstractAsyncContextManager[None],
@@ -89,7 +90,8 @@ async def learn(
     entries = read_answer(recording.redact(reply.text), run, recording.clock.now())
     for entry in entries:
         try:
-            await _keep(worker, replace(entry, by=gate.author(entry.value, said, outside=outside)), recording)
+            by = gate.author(entry.value, said, outside=outside, heard=heard)
+            await _keep(worker, replace(entry, by=by), recording)
         except (AgentWorkerError, OSError) as error:
             log.warning("%s could not keep what it learned from %s: %s", worker.name, run, error)
     return Lesson(model, turn, reply, entries)

@@ -206,7 +206,7 @@ class Loader:
         project = loaded.project
         workers = {name: self._registry.worker(loaded.agents[name]) for name in project.agents}
         wrong = [
-            Problem(shown(project.agent_files[name], project.root), 1, 1, "", worker.trouble)
+            Problem(_written_in(project, name), 1, 1, "", worker.trouble)
             for name, worker in workers.items()
             if worker.trouble
         ]
@@ -304,6 +304,7 @@ class Loader:
             limits=limits_of(definition, project, workflow, held),
             cwd=cwd,
             own_copy=checkout is not None,
+            root=project.root,
             credential=credential_of(definition, own),
             learning_credential=credential_of(definition, learning),
             lacks_key=self._backends.lacks_key(definition, project.root),
@@ -342,6 +343,11 @@ def _enrol_all(
     agents = {name: agent_rows.enrol(tx, name=name) for name in project.agents}
     agents |= {name: agent_rows.enrol(tx, name=name, kind="ephemeral") for name in quick}
     return LoadedProject(id, project, agents, quick)
+
+
+def _written_in(project: ProjectFiles, agent: str) -> str:
+    """The file of an agent, as messages name it; who is a value of a program has none."""
+    return shown(project.agent_files[agent], project.root) if agent in project.agent_files else f"agent {agent}"
 
 
 def _folders_in(root: Path) -> set[str] | None:
@@ -440,5 +446,5 @@ def credential_of(definition: AgentDefinition, model: str | None) -> str:
         return ""
     provider = definition.provider
     if provider is not None:
-        return f"{provider.name}|{provider.base_url or ''}|{provider.api_key or ''}"
+        return f"{definition.served_by}|{provider.base_url or ''}|{provider.api_key or ''}"
     return split_model(model)[0] or ""

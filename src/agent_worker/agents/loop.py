@@ -19,8 +19,8 @@ from agent_worker.agents.guarding import guarding
 from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import SPREAD, Limiter, Pass
 from agent_worker.agents.observing import RunSeen, observe
-from agent_worker.agents.prompt import Prompt
-from agent_worker.agents.prompt_data import prompt_memory
+from agent_worker.agents.prompt import Prompt, PromptText
+from agent_worker.agents.prompt_data import PromptData, prompt_memory
 from agent_worker.agents.publishing import PublicMemory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
 from agent_worker.agents.registry import AgentKit, AgentRuntime, Registry
@@ -142,6 +142,7 @@ class Loop:
         self._stopping = False
         self._given: Pass | None = None  # leave to call the provider
         self._answered = False  # has the model answered anything in the run that is under way?
+        self._project_seen: tuple[PromptText, ...] | None = None  # what its repository told it in its last run
         self._own_soul = False  # of the run that is under way: its agent is more than its definition says
         self._setbacks: dict[str, BackendFailure] = {}  # instruction → why it is tried again later
         self._asking: dict[str, str | None] = {}  # instruction that waits for a person → its workspace
@@ -384,12 +385,13 @@ class Loop:
                 self._loop_context.recording,
                 partial(self._one_request, worker.credential),
             )
-            turn, seen, composed = await self._prepare(job, worker, tools)
+            turn, gathered, composed = await self._prepare(job, worker, tools)
+            recorder.hear(gathered.heard, gathered.passed_on)
             context = self._loop_context
             keeping = context.recording.prompts.keep(self._database, job, composed, turn.tools, now=context.now())
             try:  # it is written before anything that comes of the run: nobody has to wait for it
                 async with guarding(job, worker, context.recording):
-                    return await self._steps(job, worker, kit, turn, recorder, seen)
+                    return await self._steps(job, worker, kit, turn, recorder, gathered.seen)
             finally:
                 await keeping
         except (Fenced, StorageFault):
@@ -416,7 +418,10 @@ class Loop:
                     case Finished(step, reply):
                         _refuse_empty(reply, recorder)
                         recorder.finish_saying()
-                        more = await self._write(run_end.finish, job, step, reply, terms_model(worker), seen=seen)
+                        outside = recorder.origin_of(reply.text)
+                        more = await self._write(
+                            run_end.finish, job, step, reply, terms_model(worker), seen=seen, outside=outside
+                        )
                         failpoint("finish.after_commit")
                         await self._learn(job, worker, kit, recorder, reply.text)
                         await observe(worker, job, self._seen(worker, recorder), self._loop_context.recording)
@@ -444,6 +449,7 @@ class Loop:
             final,
             said=run_begin.said_in(job),
             outside=bool(recorder.outside),
+            heard=recorder.heard,
             allowed=partial(self._has_budget, job),
             recording=recording,
             asking=self._one_request(worker.learning_credential),
@@ -474,7 +480,9 @@ class Loop:
                 return True
         return False
 
-    async def _prepare(self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]) -> tuple[Turn, int, Prompt]:
+    async def _prepare(
+        self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]
+    ) -> tuple[Turn, PromptData, Prompt]:
         # Both at once: the database does not wait for files, nor they for it.
         recalling = asyncio.get_running_loop().run_in_executor(
             None, prompt_memory, worker, job.lead.text, self._loop_context.clock.now()
@@ -485,12 +493,15 @@ class Loop:
         brief = replace(
             gathered.brief,
             soul=known.soul,
+            project=known.project,
+            project_changed=self._project_seen not in (None, known.project),
             memory=known.memory,
             memory_left_out=known.left_out,
             memory_considered=known.considered,
             todos=known.todos,
             was_empty=isinstance(self._setbacks.get(job.lead.id), EmptyAnswer),
         )
+        self._project_seen = known.project
         composed = prompt.compose(brief)
         turn = Turn(
             run=job.run,
@@ -506,7 +517,7 @@ class Loop:
             members=tuple(brief.members),
             open_votes=gathered.open_votes,
         )
-        return turn, gathered.seen, composed
+        return turn, gathered, composed
 
     async def _failed(self, job: Assignment, worker: AgentRuntime, failure: BackendFailure) -> None:
         waited, chosen = self._waited(None if self._answered else job.lead.waits_since), self._settings

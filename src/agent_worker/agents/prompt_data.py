@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from datetime import datetime
 
-from agent_worker.agents.prompt import NAMES, Brief, PromptEntry, PromptLine
+from agent_worker.agents.project_instructions import project_instructions
+from agent_worker.agents.prompt import NAMES, Brief, PromptEntry, PromptLine, PromptText
 from agent_worker.agents.registry import AgentRuntime
 from agent_worker.agents.run_begin import Assignment
 from agent_worker.core.errors import AgentWorkerError
@@ -20,7 +21,7 @@ from agent_worker.identity.soul import has_own, look
 from agent_worker.memory import memory, selection, todos
 from agent_worker.memory.library import OWN
 from agent_worker.proposals import store
-from agent_worker.work import threads
+from agent_worker.work import queue, threads
 from agent_worker.workspaces import channel, deliveries, workspace_rows
 
 DIGEST = 50  # messages of the channel that are looked at; older ones are counted
@@ -31,6 +32,8 @@ class PromptData:
     brief: Brief
     seen: int = 0  #: the last message of the channel that was there to be shown
     open_votes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  #: proposals it is called on for → options
+    heard: tuple[str, ...] = ()  #: what it shows that earlier work may have from outside our workspaces
+    passed_on: str = ""  #: who passed this very work on from there; '' for nobody
 
 
 def gather(tx: Transaction, job: Assignment, worker: AgentRuntime, tools: tuple[str, ...]) -> PromptData:
@@ -50,8 +53,20 @@ def gather(tx: Transaction, job: Assignment, worker: AgentRuntime, tools: tuple[
         resumed=job.lead.attempts > 0 and bool(job.past),
     )
     if job.workspace is None:
-        return PromptData(brief)
-    return _in_workspace(tx, brief, job, job.workspace, worker.workspace_name)
+        return _with_origin(tx, PromptData(brief))
+    return _with_origin(tx, _in_workspace(tx, brief, job, job.workspace, worker.workspace_name))
+
+
+def _with_origin(tx: Transaction, data: PromptData) -> PromptData:
+    """What came from outside keeps its label, through however many runs it was passed on."""
+    brief = data.brief
+    lines = [*brief.thread, *brief.digest, *brief.inbox]
+    outside = queue.from_outside(tx, [brief.cause, *(line.run for line in lines)])
+    if not outside:
+        return data
+    asked = [(brief.sender, brief.cause), *((line.who, line.run) for line in brief.inbox)]
+    passed_on = next((f"what {who} passed on" for who, run in asked if run in outside), "")
+    return replace(data, heard=tuple(line.text for line in lines if line.run in outside), passed_on=passed_on)
 
 
 def _in_workspace(tx: Transaction, brief: Brief, job: Assignment, workspace: str, name: str) -> PromptData:
@@ -127,12 +142,14 @@ class PromptMemory:
     todos: tuple[str, ...] = ()
     soul: Mapping[str, object] = field(default_factory=dict)
     own_soul: bool = False  #: it has a soul of its own, beyond its definition
+    project: tuple[PromptText, ...] = ()  #: what its repository tells agents
 
 
 def prompt_memory(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
     """Reads files: call it in a thread. A file that cannot be read is said in the prompt, it does not stop the work."""
     defined = worker.definition.soul.record()
-    known = replace(_remembered(worker, about, now), soul=defined)
+    told = project_instructions(worker.root, worker.definition.cwd) if worker.definition.project_instructions else ()
+    known = replace(_remembered(worker, about, now), soul=defined, project=told)
     if worker.home is None or not has_own(worker.home):
         return known
     try:

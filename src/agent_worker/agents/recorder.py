@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import field, replace
 from functools import partial
@@ -30,6 +30,7 @@ from agent_worker.core.redaction import Passage, Redactor
 from agent_worker.core.text import plural
 from agent_worker.database.database import Database, Transaction
 from agent_worker.files.folder import disk_explained
+from agent_worker.memory.facts import passes_on, sentences
 from agent_worker.tools import images
 from agent_worker.tools.tool import Call, Question, Result, RunIdentity, Tool, ToolContext, ToolSpec
 from agent_worker.work import inbox, steps
@@ -106,6 +107,20 @@ class RunRecorder:
     def outside(self) -> str:
         """The first tool by which this work has read what others wrote outside our workspaces; '' when none has."""
         return self._outside
+
+    def hear(self, heard: Sequence[str], passed_on: str) -> None:
+        """Note what the prompt shows that came from outside, and who passed this very work on from there."""
+        self._context = replace(self._context, heard=tuple(heard))
+        self._outside = self._outside or passed_on
+
+    @property
+    def heard(self) -> tuple[str, ...]:
+        return self._context.heard
+
+    def origin_of(self, answer: str) -> str:
+        """As `outside`, of an answer: one that repeats what came from outside in earlier work does so too."""
+        repeats = any(passes_on(text, sentence) for text in self.heard for sentence in sentences(answer))
+        return self._outside or ("what was read before" if repeats else "")
 
     @property
     def identity(self) -> RunIdentity:
@@ -216,7 +231,13 @@ class RunRecorder:
         self._kept.clear()
         try:
             self.reached = await self._database.write(
-                keep_step, self._job, step, reply, self._terms, now=self._recording.clock.micros()
+                keep_step,
+                self._job,
+                step,
+                reply,
+                self._terms,
+                outside=self._outside,
+                now=self._recording.clock.micros(),
             )
             failpoint("step.after_persist")
         finally:
@@ -317,8 +338,8 @@ class RunRecorder:
     def _ask_leave(self, tx: Transaction, place: CallPosition, call: Call, digest: str) -> Result | None:
         if inbox.allowed(tx, place.work, call.tool):
             return Result(inbox.YES)
-        text = f"{self._job.name} wants to use {call.tool}: {self._shown(_as_json(call))}"
         arguments = {name: self._readable(value) for name, value in call.arguments.items()}
+        text = f"{self._job.name} wants to use {call.tool}: {self._shown(_in_words(arguments))}"
         details = {"tool": call.tool, "arguments": arguments}
         return self._ask(tx, place, "approval", text, details, digest)
 
@@ -404,6 +425,13 @@ def _capped(text: str) -> str:
     if len(text) <= RESULT_LIMIT:
         return text
     return f"{text[:RESULT_LIMIT]}\n[cut: {plural(len(text) - RESULT_LIMIT, 'more character')}]"
+
+
+def _in_words(arguments: Mapping[str, str]) -> str:
+    """A call as one reads it: its only argument as it is, several with their names."""
+    if len(arguments) == 1:
+        return next(iter(arguments.values()))
+    return ", ".join(f"{name}: {value}" for name, value in arguments.items())
 
 
 def _as_json(call: Call) -> str:

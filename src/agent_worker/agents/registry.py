@@ -76,6 +76,7 @@ class AgentRuntime:
     limits: WorkLimits = field(default_factory=WorkLimits)
     cwd: Path = field(default_factory=Path)
     own_copy: bool = False  #: its cwd is a checkout of its own
+    root: Path | None = None  #: of its project
     home: Root | None = None  #: its own folder; None when it has no personal files
     library: Library = field(default_factory=lambda: Library(None, ""))
     note: str = ""  #: what the workflow adds to its prompt

@@ -282,9 +282,13 @@ def hold_run(tx: Transaction, job: Assignment) -> None:
         raise Fenced(f"run {job.run} is over, or its agent is run by another loop now")
 
 
-def keep_step(tx: Transaction, job: Assignment, step: int, reply: Reply, terms: Terms, *, now: int) -> Reached | None:
+def keep_step(
+    tx: Transaction, job: Assignment, step: int, reply: Reply, terms: Terms, *, outside: str = "", now: int
+) -> Reached | None:
     """Store what the model answered and what it cost; the limit that is met by it, if any."""
     hold_run(tx, job)
+    if outside:
+        queue.note_outside(tx, job.run, outside)
     if not record_step(tx, job, step, reply, terms.model, now=now):
         return None
     return _spent_up(tx, job, terms, now=now)

@@ -22,9 +22,13 @@ from agent_worker.work.queue import Ageing, End, Instruction
 from agent_worker.workspaces import channel, deliveries, resources, routing, workspace_rows
 
 
-def finish(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str, *, seen: int, now: int) -> bool:
+def finish(
+    tx: Transaction, job: Assignment, step: int, reply: Reply, model: str, *, seen: int, outside: str = "", now: int
+) -> bool:
     """Store the answer, what it causes, and the end of the work, in one transaction. Has the agent more to do?"""
     hold_run(tx, job)
+    if outside:
+        queue.note_outside(tx, job.run, outside)
     record_step(tx, job, step, reply, model, now=now)
     text = spoken(reply.text)
     if job.workspace:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from agent_worker.cli.approval import can_ask
 from agent_worker.cli.call import addresses, agents, call, here, part, run_ids
+from agent_worker.cli.choice import chosen_for_one
 from agent_worker.cli.output import ago, as_json_option, clean, paint_state, tell, tell_json, tell_table, usd, waits
 from agent_worker.cli.soul import soul
 from agent_worker.cli.typed import TextCommand
@@ -37,6 +39,8 @@ agent.add_command(soul)
 def create(name: str, expertise: str | None, origin: str | None, as_json: bool, **given: Any) -> None:
     """Make a lasting agent: its file is written to .agents/NAME.yaml, and its folders beside it."""
     known = [each.strip() for each in expertise.split(",") if each.strip()] if expertise else None
+    if origin is None:
+        given |= _backend_of_one(f"agent-worker agent create {name}", given)
     made = call("POST", "/agents", name=name, expertise=known, origin=origin, project=here(), **given)
     if as_json:
         return tell_json(made)
@@ -50,6 +54,13 @@ def create(name: str, expertise: str | None, origin: str | None, as_json: bool, 
             f"  for a fresh start:  agent-worker agent delete {made['name']} --files"
         )
     click.echo(f'  talk to it:  agent-worker ask {made["name"]} "hello"')
+
+
+def _backend_of_one(command: str, given: Mapping[str, Any]) -> dict[str, str | None]:
+    backend, model = chosen_for_one(command, given["backend"], given["model"])
+    if model != given["model"]:
+        click.echo(f"it uses {model}: there is a key for it (another: --model)", err=True)
+    return {"backend": backend, "model": model}
 
 
 @agent.command("list")
@@ -168,7 +179,7 @@ _WHAT = {
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    from agent_worker.local.definitions import read_value
+    from agent_worker.offline.definitions import read_value
 
     key, equals, value = text.partition("=")
     if not key or not equals:
@@ -289,8 +300,8 @@ def _show_memory(found: dict[str, Any], as_json: bool) -> None:
 def _show_entries(name: str, key: str, entries: list[dict[str, Any]], as_json: bool) -> None:
     found = [each for each in entries if each["key"] == key]
     if not found:
-        known = ", ".join(each["key"] for each in entries[:20])
-        raise NotFound(f"{name} remembers nothing under {key!r}", hint=f"there are: {known}" if known else "")
+        hint = f"agent-worker agent memory {name} (it lists all that there is)"
+        raise NotFound(f"{name} remembers nothing under {key!r}", hint=hint)
     if as_json:
         return tell_json(found)
     for each in found:
@@ -445,6 +456,7 @@ def new(name: str | None, context: bool, instance: str | None, as_json: bool, **
             f"{option}: channel and documents are of workflows, and of an agent that is a member of one",
             hint="write it into a workflow's file under agents: and run that: agent-worker run FILE",
         )
+    given |= _backend_of_one(" ".join(["agent-worker new", *([name] if name else [])]), given)
     made = call("POST", "/agents", name=name, lasting=False, project=here(), **given)
     if as_json:
         return tell_json(made)

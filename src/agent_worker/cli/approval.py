@@ -101,6 +101,10 @@ def offer_limits(workflow: str) -> None:
         _approve(whose, pending_approvals)
 
 
+#: What people type as if it were a name, and the option that it is.
+_OPTIONS = {"approve": "--yes", "list": "--list", "revoke": "--revoke", "show": "--list"}
+
+
 @click.command()
 @click.argument("name", required=False, shell_complete=workflows)
 @click.option("--yes", is_flag=True, help="Approve it without asking.")
@@ -114,6 +118,8 @@ def trust(name: str | None, yes: bool, listed: bool, revoke: bool, as_json: bool
     """
     if yes + listed + revoke > 1:
         raise BadInput("--yes, --list and --revoke are three different things", hint="agent-worker trust --help")
+    if name in _OPTIONS and not (yes or listed or revoke):
+        raise BadInput(f"{name} is an option here", hint=f"agent-worker trust {_OPTIONS[name]}")
     whose = subject(name) if name else {}
     if revoke:
         return _revoke(whose, as_json)

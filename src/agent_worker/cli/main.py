@@ -29,7 +29,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "clear": (_C + "messages", "clear", "Put a conversation aside and begin it afresh."),
     "cancel": (_C + "messages", "cancel", "Cancel work that is queued, waits, or is under way."),
     "inbox": (_C + "inbox", "inbox", "Show what waits for you, and answer it."),
-    "ls": (_C + "status", "ls", "List agents and running workflows."),
+    "ls": (_C + "status", "ls", "List agents and workflows."),
     "status": (_C + "status", "status", "Show everything at a glance."),
     "runs": (_C + "status", "runs", "List the newest runs."),
     "explain": (_C + "status", "explain", "Show what a run saw and did."),
@@ -51,6 +51,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "restore": (_C + "backup", "restore", "Put a backup in place of what the daemon keeps."),
     "gc": (_C + "backup", "gc", "Remove from the disk what nobody needs any more."),
     "key": (_C + "key", "key", "Store the keys of model providers, list and remove them."),
+    "token": (_C + "token", "token", "Let other programs talk with your agents: make, list and revoke tokens."),
     "providers": (_C + "status", "providers", "Show which model providers can be used, and test their keys."),
     "backends": (_C + "status", "backends", "Show which backends can be used, and test them."),
     "daemon": (_C + "daemon", "daemon", "Run the daemon, or show its status and log."),
@@ -104,9 +105,10 @@ def main() -> None:
         complain(explained(error))
         sys.exit(error.exit_code)
     except AgentWorkerError as error:
+        from agent_worker.cli.mistakes import pointed
         from agent_worker.cli.output import complain
 
-        complain(error)
+        complain(pointed(error, sys.argv[1:]))
         sys.exit(2)
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

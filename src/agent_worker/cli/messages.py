@@ -15,6 +15,7 @@ from agent_worker.cli.call import ServerEvent, addresses, call, here, part, stre
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json, terminal_columns
 from agent_worker.cli.typed import TextCommand, addressed, only_target
 from agent_worker.core.ids import new_id
+from agent_worker.core.states import told
 
 LONGEST_FOUND = 600  # characters of one message or paragraph that `search` shows
 
@@ -97,8 +98,10 @@ def peek(address: str | None, to: str | None, count: int, follow: bool, as_json:
     lines = call("GET", "/messages", at=at, limit=count, last=True, held=True, project=here())
     for line in lines:
         click.echo(json.dumps(line)) if as_json else _tell(line)
-    if not lines and not as_json and not follow:
-        click.echo("nothing was said here yet")
+    if not as_json and not follow:
+        under_way = _tell_under_way(at)
+        if not lines and not under_way:
+            click.echo("nothing was said here yet")
     if follow:
         _follow(events, since=lines[-1]["seq"] if lines else 0, as_json=as_json)
 
@@ -121,6 +124,18 @@ def search(question: tuple[str, ...], at: str | None, limit: int, as_json: bool)
         click.echo(f"  {paint(clean(each['why']), 'bright_black')}")
     if not found:
         click.echo("nothing was found")
+
+
+def _tell_under_way(at: str) -> int:
+    """What was said to an agent and is not in the conversation yet, because it has not been answered; how many."""
+    if "@" in at:
+        return 0  # a channel has every message from the moment it is sent
+    queue = call("GET", f"/agents/{part(at)}", project=here())["queue"]
+    direct = [work for work in queue if work["workspace"] is None]
+    for work in direct:
+        text = f"{work['text']} ({told(work['state'])})"
+        _tell({"at": work["queued_at"], "who": work["sender"], "text": text})
+    return len(direct)
 
 
 def _follow(events: Iterator[ServerEvent], *, since: int, as_json: bool) -> None:
@@ -159,7 +174,7 @@ def _lines(line: Mapping[str, Any]) -> list[str]:
 
 
 def _mark(line: dict[str, Any]) -> str:
-    return paint("[taken back] ", "red") if line["held"] else ""
+    return paint("[taken back] ", "red") if line.get("held") else ""
 
 
 def _text(message: str) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
 
 import click
 
-from agent_worker.core.errors import BadInput
+from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound
 
+_REPEATED = 80  # characters of what was typed that a hint says again
 #: What people type that is called otherwise here, by the command it is typed after.
 CALLED_OTHERWISE = {
     "agent-worker": {
@@ -50,6 +53,35 @@ CALLED_OTHERWISE = {
 }
 
 
+#: Which command lists what there is, for one who named something that is not there. {} is the third word, whose it is.
+LISTED_BY = {
+    "agent soul": "agent soul {} log",
+    "agent todo": "agent todo {}",
+    "agent": "agent list",
+    "doc": "doc list {}",
+    "key": "key list",
+    "proposal": "proposal list {}",
+    "providers": "providers",
+    "remote": "remote list",
+    "resource": "resource list {}",
+    "schedule": "schedule list",
+}
+
+
+def pointed(error: AgentWorkerError, typed: Sequence[str]) -> AgentWorkerError:
+    """An error about something that is not there names a command: one that lists what is, else the help."""
+    if not isinstance(error, NotFound) or "agent-worker" in error.hint:
+        return error
+    words = [word for word in typed if not word.startswith("-")]
+    listing = LISTED_BY.get(" ".join(words[:2])) or LISTED_BY.get(" ".join(words[:1]))
+    if listing and ("{}" not in listing or words[2:]):
+        command = listing.format(*words[2:3])
+    else:
+        command = " ".join([*words[:1], "--help"])
+    said = f"{error.hint}; see " if error.hint else ""
+    return NotFound(error.message, hint=f"{said}agent-worker {command}")
+
+
 def explained(error: click.ClickException) -> BadInput:
     """The same mistake, in our words."""
     ctx = error.ctx if isinstance(error, click.UsageError) else None
@@ -82,11 +114,18 @@ def _unknown_command(ctx: click.Context, name: str) -> BadInput:
     assert isinstance(group, click.Group)
     otherwise = CALLED_OTHERWISE.get(ctx.command_path, {})
     if (meant := nearest(name, group.list_commands(ctx))) and name not in otherwise:
-        hint = f"did you mean: {ctx.command_path} {meant}"
+        hint = f"did you mean: {ctx.command_path} {meant}{_behind(name)}"
     else:
         near = nearest(name, otherwise)
-        hint = otherwise[near] if near else f"{ctx.command_path} --help"
+        hint = f"{otherwise[near]}{_behind(name)}" if near else f"{ctx.command_path} --help"
     return BadInput(f"there is no command {name!r}" + _within(ctx), hint=hint)
+
+
+def _behind(word: str) -> str:
+    """What was typed after a word, so that the line can be used again; a long text is left to the person."""
+    typed = sys.argv[sys.argv.index(word) + 1 :] if word in sys.argv else []
+    again = shlex.join(typed)
+    return f" {again}" if 0 < len(again) <= _REPEATED else ""
 
 
 def _within(ctx: click.Context) -> str:
@@ -103,6 +142,8 @@ def _unknown_option(ctx: click.Context, name: str) -> BadInput:
 def _usage(ctx: click.Context) -> str:
     """How the command is typed, without what may be left out."""
     needed = [
-        each.make_metavar(ctx) for each in ctx.command.params if isinstance(each, click.Argument) and each.required
+        each.type.choices[0] if isinstance(each.type, click.Choice) else each.make_metavar(ctx)
+        for each in ctx.command.params
+        if isinstance(each, click.Argument) and each.required
     ]
     return " ".join([ctx.command_path, *needed]) if needed else f"{ctx.command_path} --help"

@@ -29,8 +29,9 @@ def _declared(workflow: str) -> list[dict[str, Any]]:
     known = call("GET", "/workflows", project=here(), file=workflow if is_file else None)
     found = known[-1:] if is_file else [one for one in known if one["name"] == workflow]
     if not found:
-        names = ", ".join(one["name"] for one in known) or "none"
-        raise BadInput(f"there is no workflow {workflow}", hint=f"workflows: {names}")
+        names = ", ".join(one["name"] for one in known)
+        hint = f"agent-worker ls (workflows here: {names})" if names else "agent-worker init"
+        raise BadInput(f"there is no workflow {workflow}", hint=hint)
     params: list[dict[str, Any]] = found[0]["params"]
     return params
 

@@ -265,7 +265,7 @@ def _which(workflow: str | None, rest: tuple[str, ...]) -> tuple[str, tuple[str,
     if len(known) != 1:
         if not known:
             raise BadInput("there is no workflow in this project yet", hint="agent-worker init")
-        raise BadInput("say which workflow", hint=f"workflows: {', '.join(known)}")
+        raise BadInput("say which workflow", hint=f"agent-worker run {known[0]} (workflows here: {', '.join(known)})")
     return known[0], rest if workflow is None else (workflow, *rest)
 
 

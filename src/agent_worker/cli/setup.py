@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from agent_worker.cli.choice import KEYS, PROGRAMS, chosen
 from agent_worker.cli.output import as_json_option, clean, paint, tell_json
 from agent_worker.core.errors import AgentWorkerError, Refused
 
@@ -18,13 +19,6 @@ TEMPLATES = {  # with how each is run
     "triage": "agent-worker run triage",
     "research": 'agent-worker run research -- --question "How do others do it?"',
     "debate": 'agent-worker run debate -- --motion "We should rewrite it"',
-}
-PROGRAMS = ("claude", "codex", "gemini", "opencode")  # in the order of preference
-KEYS = {  # in the order of preference: variable → model
-    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5-5",
-    "OPENAI_API_KEY": "openai/gpt-6-sol",
-    "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-5-5",
-    "GOOGLE_API_KEY": "google/gemini-3.8-flash",
 }
 
 
@@ -41,9 +35,9 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
     Without --model and --backend the agents use the first key that is stored or exported, else the first coding program
     that is installed, else they are mock agents. Mock agents become real when you call it again with either.
     """
-    from agent_worker.local.definitions import approve
+    from agent_worker.offline.definitions import approve
 
-    backend, model = _chosen(backend, model)
+    backend, model = chosen(backend, model)
     written, kept = _write(template, Path.cwd(), _settings(backend, model))
     if not kept:
         approve(Path.cwd())
@@ -72,24 +66,13 @@ def _named(template: str) -> str:
     return "" if template == "review" else f" --template {template}"
 
 
-def _chosen(backend: str | None, model: str | None) -> tuple[str, str | None]:
-    from agent_worker.local.checks import keys_of_a_start
-
-    if backend or model:
-        return backend or "sdk", model
-    there = {each["variable"] for each in keys_of_a_start() if each["source"] != "unapproved"}
-    if key := next((name for name in KEYS if name in there), None):
-        return "sdk", KEYS[key]
-    return next((name for name in PROGRAMS if shutil.which(name)), "mock"), None
-
-
 def _settings(backend: str, model: str | None) -> str:
     access = "access: read   # edit lets it change files, full do anything\n" if backend in PROGRAMS else ""
     return f"backend: {backend}\n{access}" + (f"model: {model}\n" if model else "")
 
 
 def _write(template: str, root: Path, settings: str) -> tuple[list[str], list[str]]:
-    from agent_worker.local.definitions import write_new
+    from agent_worker.offline.definitions import write_new
 
     with resources.as_file(resources.files("agent_worker.cli") / "templates" / template) as source:
         return write_new(source, root, settings)
@@ -100,7 +83,7 @@ def _write(template: str, root: Path, settings: str) -> tuple[list[str], list[st
 @as_json_option
 def doctor(fix: bool, as_json: bool) -> None:
     """Check everything, and say what would fix it."""
-    from agent_worker.local import checks
+    from agent_worker.offline import checks
 
     done = [
         _home(),
@@ -179,7 +162,7 @@ def _keys() -> Check:
     from agent_worker.cli.call import call, here
     from agent_worker.cli.key import told
     from agent_worker.client.connection import find
-    from agent_worker.local.checks import keys_of_a_start
+    from agent_worker.offline.checks import keys_of_a_start
 
     try:
         found = call("GET", "/keys", project=here()) if find() else keys_of_a_start()

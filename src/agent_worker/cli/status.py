@@ -19,7 +19,7 @@ from agent_worker.core.text import plural
 @click.argument("target", required=False, shell_complete=instances)
 @as_json_option
 def ls(target: str | None, as_json: bool) -> None:
-    """List agents and running workflows; with @workflow, its members; with alice@workflow, that one.
+    """List agents and workflows; with @workflow, its members; with alice@workflow, that one.
 
     The label of an agent says what it can do: U reads what others wrote, S reaches what is sensitive, X changes things
     or reaches out. An agent that is all three does nothing until you have approved it.
@@ -28,11 +28,9 @@ def ls(target: str | None, as_json: bool) -> None:
         return _members(target, as_json)
     found = call("GET", "/status", project=here())
     if as_json:
-        return tell_json({"agents": found["agents"], "instances": found["instances"]})
+        return tell_json({kind: found[kind] for kind in ("agents", "instances", "workflows")})
     _agents(found["agents"])
-    if found["instances"]:
-        click.echo()
-        _instances(found["instances"])
+    _teams(found)
 
 
 def _members(target: str, as_json: bool) -> None:
@@ -72,9 +70,7 @@ def status(context: click.Context, target: str | None, as_json: bool) -> None:
         click.echo(f"  {paint('!', 'red')} {told}")
     click.echo()
     _agents(found["agents"])
-    if found["instances"]:
-        click.echo()
-        _instances(found["instances"])
+    _teams(found)
     _limits(found["limits"])
     if found["waiting"]:
         what = "item waits" if found["waiting"] == 1 else "items wait"
@@ -135,11 +131,21 @@ def _waits_for(waiting: dict[str, Any] | None) -> str:
     return waits(waiting["reason"], waiting) if waiting else ""
 
 
-def _instances(found: list[dict[str, Any]]) -> None:
+def _teams(found: dict[str, Any]) -> None:
+    """The instances of workflows, and behind them the workflows of which there is none."""
     rows = [
         (f"@{i['name']}", state_of_team(i), str(i["messages"]), ", ".join(m["name"] for m in i["members"]), _why(i))
-        for i in found
+        for i in found["instances"]
     ]
+    begun = {i["name"].partition(":")[0] for i in found["instances"]}
+    rows += [
+        (f"@{name}", "not started", "0", "", f"agent-worker run {name}")
+        for name in found["workflows"]
+        if name not in begun
+    ]
+    if not rows:
+        return
+    click.echo()
     tell_table(("workflow", "state", "messages", "members", ""), rows)
 
 
@@ -187,15 +193,15 @@ def _tries(run: dict[str, Any]) -> str:
 
 
 @click.command()
-@click.argument("run", shell_complete=run_ids)
+@click.argument("run", required=False, shell_complete=run_ids)
 @click.option("--full", is_flag=True, help="Word by word what its model was sent: prompt, tools, every request.")
 @as_json_option
-def explain(run: str, full: bool, as_json: bool) -> None:
-    """Show what RUN saw (the sections of its prompt) and did (its steps).
+def explain(run: str | None, full: bool, as_json: bool) -> None:
+    """Show what RUN saw (the sections of its prompt) and did (its steps). Without one, that of the newest run.
 
     What a coding program did with its own tools is marked (its own): it told us, we had no part in it.
     """
-    found = call("GET", f"/runs/{part(run)}", full=full)
+    found = call("GET", f"/runs/{part(run or _newest_run())}", full=full)
     if as_json:
         return tell_json(found)
     about = found["run"]
@@ -218,7 +224,14 @@ def explain(run: str, full: bool, as_json: bool) -> None:
         for used in step["calls"]:
             _tell_call(used)
     if not full and rows:
-        click.echo(f"\nword by word what its model was sent: agent-worker explain {clean(run)} --full")
+        click.echo(f"\nword by word what its model was sent: agent-worker explain {clean(about['id'])} --full")
+
+
+def _newest_run() -> str:
+    found = call("GET", "/runs", project=here(), limit=1)
+    if not found:
+        raise NotFound("nobody has run here yet", hint="agent-worker ls")
+    return str(found[0]["id"])
 
 
 def _tell_call(used: dict[str, Any]) -> None:
@@ -290,14 +303,22 @@ def providers(names: tuple[str, ...], try_out: bool, model: str | None, as_json:
     """
     found = {each["name"]: each for each in call("GET", "/providers")}
     if unknown := [name for name in names if name not in found]:
-        raise NotFound(f"there is no provider {unknown[0]}", hint=f"one of: {', '.join(found)}")
+        raise NotFound(f"there is no provider {unknown[0]}", hint="agent-worker providers")
     chosen = [found[name] for name in names or found]
     if try_out:
         return _test_providers(chosen, model, named=bool(names), as_json=as_json)
     if as_json:
         return tell_json(chosen)
-    rows = [(p["name"], "yes" if p["configured"] else "no", p["variable"], p["host"]) for p in chosen]
-    tell_table(("provider", "usable", "key in", "host"), rows)
+    tell_table(("provider", "usable", "key in", "host"), [_usable(each) for each in chosen])
+
+
+def _usable(provider: dict[str, Any]) -> tuple[str, ...]:
+    """A row of the table. Whether a server of the user's own runs is known when it is asked."""
+    if provider["keyless"]:
+        usable, where = "yes" if provider["configured"] else "if it runs", f"no key; at {provider['variable']}"
+    else:
+        usable, where = "yes" if provider["configured"] else "no", provider["variable"]
+    return provider["name"], usable, where, provider["host"]
 
 
 def _test_providers(chosen: list[dict[str, Any]], model: str | None, *, named: bool, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from agent_worker.core.errors import BadInput
+from agent_worker.core.errors import BadInput, NotFound
 
 #: Provider → where its key is looked for; the first one that is set wins.
 KEYS: dict[str, tuple[str, ...]] = {
@@ -70,7 +70,7 @@ def key_variable(name: str) -> str:
         return name
     near = get_close_matches(name.lower(), KEYS, n=1)
     known = f"providers: {', '.join(KEYS)}; or the variable itself: MY_KEY"
-    raise BadInput(f"there is no provider {name!r}", hint=f"did you mean {near[0]}?" if near else known)
+    raise NotFound(f"there is no provider {name!r}", hint=f"did you mean {near[0]}?" if near else known)
 
 
 def brought_by(environ: Mapping[str, str]) -> dict[str, str]:

@@ -77,7 +77,11 @@ def on_or_off(settings: str) -> Discriminator:
 class ProviderSettings(Block):
     """Who serves the model: a known name, or an endpoint of one's own."""
 
-    name: Name = Field(description="a provider we know, or a name for an endpoint of your own", examples=["openrouter"])
+    name: Name | None = Field(
+        None,
+        description="a provider we know, or a name for an endpoint of your own; otherwise the one that model names",
+        examples=["openrouter"],
+    )
     base_url: Url | None = Field(
         None,
         description="the address of an endpoint that speaks chat completions; you approve it first",
@@ -217,6 +221,13 @@ _NO_SETTINGS = {
 }
 
 
+def _serves_nobody(written: Mapping[str, Any]) -> bool:
+    """Whether nothing that was written says whose model it is, at an endpoint of one's own."""
+    provider, model = written.get("provider"), written.get("model")
+    nameless = isinstance(provider, dict) and provider.get("name") is None
+    return nameless and not (isinstance(model, str) and split_model(model)[0])
+
+
 class AgentSettings(Block):
     model: ModelName | None = Field(
         None,
@@ -262,6 +273,11 @@ class AgentSettings(Block):
         (), description="folders of skills that it may read, inside the project", examples=[[".agents/skills"]]
     )
     cwd: InsidePath = Field(".", description="where it works, inside the project", examples=["app"])
+    project_instructions: Flag = Field(
+        True,
+        description="it is shown AGENTS.md of the project, and the one nearest above cwd, as somebody else's words",
+        examples=[False],
+    )
     env: tuple[Variable, ...] = Field(
         (),
         description="variables of the daemon's environment for its shell, servers and program; taken for secrets",
@@ -319,6 +335,11 @@ class AgentSettings(Block):
         None, description="of mock: one that misbehaves, to try a team against", examples=["gullible"]
     )
 
+    @property
+    def served_by(self) -> str:
+        """The provider of its model, as `provider` says or else the model's own name; '' where neither does."""
+        return (self.provider and self.provider.name) or split_model(self.model or "")[0] or ""
+
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
         backend = str(written.get("backend", "sdk"))  # if there is no such backend, that is enough to know
@@ -327,6 +348,8 @@ class AgentSettings(Block):
         if written.get("requires"):
             told = "chooses among several machines, which needs PostgreSQL; here agents work on one"
             yield Broken(("requires",), told, "remove it")
+        if _serves_nobody(written):
+            yield Broken(("provider", "name"), "is required where model names no provider")
         if backend == "acp" and written.get("command") is None:
             yield Broken(("command",), "is required for backend acp", "the program that speaks ACP, as a list")
         if backend in _BACKENDS - {"acp"} and written.get("command") is not None:

@@ -118,6 +118,11 @@ def _syntax_problem(text: str, file: str, error: yaml.MarkedYAMLError) -> Proble
     line = lines[mark.line] if mark.line < len(lines) else ""
     if line[: mark.column + 1].lstrip(" ").startswith("\t"):
         return Problem(file, mark.line + 1, mark.column + 1, "", "a tab cannot indent", "use spaces")
+    begun = error.context_mark
+    if begun is not None and error.context == "while scanning a quoted scalar":  # where it ends is far from the mistake
+        return Problem(
+            file, begun.line + 1, begun.column + 1, "", "is not YAML: the quote that opens here is not closed"
+        )
     return Problem(file, mark.line + 1, mark.column + 1, "", f"is not YAML: {error.problem}")
 
 

@@ -409,6 +409,12 @@ class WorkflowDefinition(Block):
             yield from _twice([(key, index, field) for index, _ in found], same)
 
 
+def alone(agent: str) -> WorkflowDefinition:
+    """A workflow of one agent that no file describes: what is said in a session with it is kept, also when it ended."""
+    settings = WorkspaceSettings(provider="sqlite", bind=f".workspace/{agent}")
+    return WorkflowDefinition(name=agent, agents={agent: RefMember(ref=agent)}, workspace=settings)
+
+
 def with_model(workflow: WorkflowDefinition, agents: Mapping[str, AgentDefinition], model: str) -> WorkflowDefinition:
     """The workflow with this model for all who call one, or play one. Programs keep theirs."""
     members: dict[str, RefMember | InlineMember] = {}

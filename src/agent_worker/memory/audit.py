@@ -101,7 +101,7 @@ def forget_words(tx: Transaction, *, agent: str, who: str, now: int) -> None:
 def entries(tx: Transaction, *, agent: str | None = None, limit: int = 100) -> list[Row]:
     """The newest entries, in order."""
     rows = tx.all(
-        """select * from audit where project = :project and (:agent is null or agent = :agent)
+        """select * from audit where project = :project and (cast(:agent as text) is null or agent = :agent)
             order by n desc limit :limit""",
         agent=agent,
         limit=limit,

@@ -18,6 +18,8 @@ SAME = 0.75  # share of words in common, from which on two sentences say the sam
 LIKE = 0.6  # from which on they are about the same
 BACKED = 0.5  # share of the words of a claim that somebody must have used who is said to have made it
 
+MOST_SENTENCES = 100
+_SENTENCE = pattern(r"(?<=[.!?;])\s+|\n+")
 _WORD = pattern(r"@?[^\W_]+(?:[.:/'’@+-][^\W_]+)*%?")
 _PAST = pattern(r"\b(used to|formerly|previously|in the past|back then|until (?!further)|before that|at that time)\b")
 _STATUS = pattern(
@@ -163,6 +165,18 @@ def backs(said: str, claim: str) -> bool:
     if not wanted or told.negated != claimed.negated or not fixed <= told.numbers | told.dates:
         return False
     return len(wanted & given) / len(wanted) >= BACKED
+
+
+def passes_on(heard: str, text: str) -> bool:
+    """Whether somebody who heard the one may have the other from there: it has most of its words in common with it."""
+    told, said = facts(heard), facts(text)
+    wanted = said.words | said.fixed
+    return len(wanted) >= 3 and len(wanted & (told.words | told.fixed)) / len(wanted) >= LIKE
+
+
+def sentences(text: str) -> list[str]:
+    """Of a long text only the first ones."""
+    return [each for each in _SENTENCE.split(text, MOST_SENTENCES) if each.strip()][:MOST_SENTENCES]
 
 
 def _begins_sentence(text: str, at: int) -> bool:

@@ -18,7 +18,18 @@ from agent_worker.core.later import dataclass
 from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
 from agent_worker.memory import audit, memory
-from agent_worker.memory.facts import GENERIC, backs, contradict, facts, is_status, overlap, same, says_too_little, slot
+from agent_worker.memory.facts import (
+    GENERIC,
+    backs,
+    contradict,
+    facts,
+    is_status,
+    overlap,
+    passes_on,
+    same,
+    says_too_little,
+    slot,
+)
 from agent_worker.memory.memory import MemoryEntry
 from agent_worker.memory.words import day_month
 from agent_worker.work import inbox
@@ -45,16 +56,19 @@ def trust(by: str) -> int:
     return _TRUST.get(by, _OF_COLLEAGUES)
 
 
-def author(value: str, said: Iterable[tuple[str, str]], *, outside: bool) -> str:
+def author(value: str, said: Iterable[tuple[str, str]], *, outside: bool, heard: Iterable[str] = ()) -> str:
     """Who says so, of all that spoke to the agent in this run (who, what). Nobody claims it: it follows from the words.
 
-    What was written after reading from elsewhere may be anybody's. What nobody said is the agent's own conclusion,
-    but in work that a colleague asked for it is taken for the colleague's.
+    What was written after reading from elsewhere may be anybody's, and so may what repeats `heard` texts, which earlier
+    work has from there. What nobody said is the agent's own conclusion, but in work that a colleague asked for it is
+    taken for the colleague's.
     """
     if outside:
         return memory.OUTSIDE
     spoken = tuple(said)
     told = next((who for who, text in spoken if who and backs(text, value)), "")
+    if told != memory.USER and any(passes_on(text, value) for text in heard):
+        return memory.OUTSIDE
     return told or next((who for who, _ in spoken if who.startswith(COLLEAGUE)), memory.SELF)
 
 

@@ -8,6 +8,7 @@ that is recall.py.
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 import zlib
@@ -52,8 +53,16 @@ class IndexedSource:
     stamp: str = ""  #: anything that changes when the content does; empty is always read
 
 
+class IndexClosed(Exception):
+    """The index was put away while somebody used it, as what it was made of has changed: look again, in a new one."""
+
+    def __init__(self, index: Index) -> None:
+        super().__init__("the index was put away")
+        self.index = index
+
+
 class Index:
-    """An index that keeps itself usable.
+    """An index that keeps itself usable, until it is closed: then nothing is read from it any more, nor taken in.
 
     `sources` lists everything there is to read: with it, an index lost in the middle of a search comes
     back by itself; without it the owner must `sync` again.
@@ -64,6 +73,7 @@ class Index:
         self._sources = sources
         self._lock = threading.RLock()
         self._losses = 0
+        self._closed = False
         self._db, self._tables = self._open()
 
     def refresh(self) -> IndexChanges:
@@ -95,6 +105,8 @@ class Index:
     def read(self, question: Callable[[Tables], T]) -> T:
         """Ask the tables something. If they prove damaged they are made anew, and asked again."""
         with self._lock:
+            if self._closed:
+                raise IndexClosed(self)
             try:
                 return question(self._tables)
             except BROKEN as error:
@@ -102,13 +114,17 @@ class Index:
         self.refresh()
         return self.read(question)
 
-    def close(self) -> None:
-        """Put the index away, sealed, so that damage to it will be noticed."""
+    def close(self, last: Callable[[], None] = lambda: None) -> None:
+        """Put the index away, sealed, so that damage to it will be noticed; `last`, while nobody else uses it."""
         with self._lock:
+            if self._closed:
+                return
+            last()
+            self._closed = True
             self._db.close()
             if self.path is not None:
-                with suppress(OSError):
-                    _seal(self.path).write_text(_checksum(self.path))
+                with suppress(OSError), open(_seal(self.path), "w", opener=private) as seal:
+                    seal.write(_checksum(self.path))
 
     def _write(self, change: Callable[[Tables], T]) -> T:
         return self.read(lambda tables: tables.in_transaction(change))
@@ -168,6 +184,11 @@ def file_stamp(path: Path) -> str:
     return f"{found.st_ino}-{found.st_mtime_ns}-{found.st_size}"
 
 
+def private(path: str, flags: int) -> int:
+    """Opens a file of ours that nobody else may read, and that is no link."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
 def _open_sound(path: Path) -> tuple[apsw.Connection, Tables]:
     sealed = _sealed(path)
     connection = _connect(str(path), apsw.SQLITE_OPEN_READWRITE)
@@ -186,6 +207,7 @@ def _open_sound(path: Path) -> tuple[apsw.Connection, Tables]:
 def _open_empty(path: Path) -> tuple[apsw.Connection, Tables]:
     make_directories(path.parent)
     _delete(path)
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600))  # what SQLite adds is like it
     return _create(str(path))
 
 

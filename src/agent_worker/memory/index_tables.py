@@ -26,6 +26,7 @@ LONGEST_TEXT = 20_000  # characters indexed of one entry: a pasted log is found 
 LONGEST_NEIGHBOUR = 1_000
 HALF_LIFE = 30 * 86_400 * 1e6  # microseconds
 ASKS, ANSWERS, TELLS_TIME = 1, 2, 4  # traits of an entry: a question, the turn right after one, has a time word
+WEIGHED = 600  # hits whose age and author are looked at
 SHELF_BITS = 40  # of a row's number; the bits above them are the shelf
 TOKENIZER = ("porter", "unicode61", "remove_diacritics", "2")
 
@@ -49,14 +50,16 @@ PROBE = "select 1 from source, shelf, entry, words limit 0"
 ADD_ENTRY = "insert into entry values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 ADD_WORDS = "insert into words (rowid, body, around, date) values (?, ?, ?, ?)"
 
-# Age only settles ties: with a half-life that counts in full, only half as much is found.
+# Age only settles ties: with a half-life that counts in full, only half as much is found. Entries are looked at only
+# of the hits that their words put first: to look up each costs as much again as to rank it.
 RANK = f"""
-select row, -bm25(words, 1.0, 0.3, 0.5)
-            * (0.8 + 0.2 * pow(0.5, max(:now - coalesce(at, :now), 0) / {HALF_LIFE}))
-            * (case when author = :author then 1.35 else 1.0 end) as score
-  from words join entry on row = words.rowid
- where words match :terms and words.rowid between :low and :high
- order by score desc, at desc, mark, source limit :limit"""
+select row, score * (0.8 + 0.2 * pow(0.5, max(:now - coalesce(at, :now), 0) / {HALF_LIFE}))
+                  * (case when author = :author then 1.35 else 1.0 end) as weighed
+  from (select rowid as hit, -bm25(words, 1.0, 0.3, 0.5) as score
+          from words where words match :terms and rowid between :low and :high
+         order by score desc, rowid desc limit {WEIGHED})
+  join entry on row = hit
+ order by weighed desc, at desc, mark, source limit :limit"""
 
 HITS = "select count(*) from words where words match :terms and rowid between :low and :high"
 

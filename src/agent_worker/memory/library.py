@@ -11,17 +11,18 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 from typing import TypeAlias
 
 from agent_worker.core.errors import AgentWorkerError, NotFound, Refused
+from agent_worker.core.later import dataclass
 from agent_worker.files.jsonl import iterate
 from agent_worker.files.root import Root
 from agent_worker.memory import memory, notes
 from agent_worker.memory.edits import text_of
-from agent_worker.memory.index import Index, IndexedSource, file_stamp
+from agent_worker.memory.index import Index, IndexClosed, IndexedSource, file_stamp
 from agent_worker.memory.index_tables import IndexEntry, Kind
 from agent_worker.memory.meaning import Embedding, Meaning, load_embedding
 from agent_worker.memory.recall import Recalled, SearchScope, recall
@@ -30,8 +31,20 @@ INDEX = ".index/recall.db"
 VECTORS = "meaning.npz"
 CONVERSATIONS = "conversations"
 OWN = "own/"  # names of what stands in the agent's own folder
-_FileLook: TypeAlias = tuple[str, str, int, int, int]  # folder, name, and what changes with its content
+LOOK_AT_ALL = timedelta(seconds=5)  # after which all files of conversations are looked at again
+_FileLook: TypeAlias = tuple[int, int, int] | None  # what changes with the content of a file; None: it is not there
+_Looks: TypeAlias = dict[str, _FileLook]  # by name, of one folder
 PERSONAL = "personal"  # scope of what was said in direct messages
+
+
+@dataclass(slots=True)
+class _TalkLook:
+    """How the files of conversations were when all of them were last looked at, and the newest at the last search."""
+
+    at: datetime
+    folder: _FileLook
+    files: _Looks
+    newest: str
 
 
 class Library:
@@ -41,7 +54,8 @@ class Library:
         self._own: Index | None = None
         self._opening = threading.Lock()
         self._meaning: Meaning | None = None
-        self._seen: list[_FileLook] | None = None  # how the files were when they were last taken in
+        self._seen: list[_Looks] | None = None  # how the files were when they were last taken in
+        self._talk: _TalkLook | None = None
 
     def search(
         self,
@@ -53,8 +67,25 @@ class Library:
         beside: Sequence[SearchScope] = (),
     ) -> list[Recalled]:
         """The best answers, each with why it was found; `beside` what is the agent's own, from these places too."""
-        own = self._open_own()
-        if (files := self._look()) != self._seen:
+        while True:
+            own = self._open_own()
+            try:
+                return self._search(own, query, now=now, kinds=kinds, limit=limit, beside=beside)
+            except IndexClosed as closed:  # something was taken out of the files meanwhile
+                if closed.index is not own:
+                    raise
+
+    def _search(
+        self,
+        own: Index,
+        query: str,
+        *,
+        now: datetime,
+        kinds: Collection[Kind],
+        limit: int,
+        beside: Sequence[SearchScope],
+    ) -> list[Recalled]:
+        if (files := self._look(now)) != self._seen:
             own.sync(self._sources())
             self._seen = files
         places = [SearchScope(own, None, self._meaning), *beside]
@@ -63,18 +94,20 @@ class Library:
 
     def begin_anew(self) -> None:
         """Something was taken out of the files: not even in the pages that an index has freed may it be left."""
-        self.close()
-        if self._home is not None:
-            with suppress(NotFound):
-                self._home.remove_tree(".index")
+        with self._opening:
+            self._close()
+            if self._home is not None:
+                with suppress(NotFound):
+                    self._home.remove_tree(".index")
 
     def close(self) -> None:
         with self._opening:
-            if self._meaning:
-                self._meaning.save()
-            if self._own:
-                self._own.close()
-            self._own = self._meaning = self._seen = None
+            self._close()
+
+    def _close(self) -> None:
+        if self._own:
+            self._own.close(self._meaning.save if self._meaning else lambda: None)
+        self._own = self._meaning = self._seen = self._talk = None
 
     def _open_own(self) -> Index:
         with self._opening:
@@ -83,16 +116,23 @@ class Library:
                 self._meaning = meaning_of(self._own)
             return self._own
 
-    def _look(self) -> list[_FileLook]:
-        """How the files are now. One look at each folder: most searches find nothing changed, and read none of them."""
-        looks: list[_FileLook] = []
-        for folder in (memory.FOLDER, notes.FOLDER, CONVERSATIONS) if self._home else ():
-            assert self._home is not None
-            with suppress(OSError, AgentWorkerError), os.scandir(self._home.location(folder)) as found:
-                for entry in found:
-                    status = entry.stat(follow_symlinks=False)
-                    looks.append((folder, entry.name, status.st_ino, status.st_mtime_ns, status.st_size))
-        return looks
+    def _look(self, now: datetime) -> list[_Looks]:
+        """How the files are now: most searches find nothing changed, and read none of them.
+
+        Of conversations there may be a thousand, and we only append to the newest, or put another file in the place of
+        one, which its folder tells. What somebody does to an older one in place is seen a few seconds later.
+        """
+        home, talk = self._home, self._talk
+        if home is None:
+            return []
+        folder = _look_at(home.location(CONVERSATIONS))
+        if talk and talk.folder == folder and abs(now - talk.at) < LOOK_AT_ALL:
+            if talk.newest:
+                talk.files[talk.newest] = _look_at(home.location(f"{CONVERSATIONS}/{talk.newest}"))
+        else:
+            files = _looks(home, CONVERSATIONS)
+            self._talk = talk = _TalkLook(now, folder, files, max(files, default=""))
+        return [_looks(home, memory.FOLDER), _looks(home, notes.FOLDER), dict(talk.files)]
 
     def _place(self) -> Path | None:
         """None: nowhere, so in memory. That is also where it is when the disk does not take it."""
@@ -119,6 +159,22 @@ class Library:
         for path, read in _files(self._home):
             with suppress(FileNotFoundError):  # somebody took it away since it was listed
                 yield IndexedSource(f"{OWN}{path}", read, file_stamp(self._home.location(path)))
+
+
+def _looks(home: Root, folder: str) -> _Looks:
+    with suppress(OSError, AgentWorkerError), os.scandir(home.location(folder)) as found:
+        return {entry.name: _stamp(entry.stat(follow_symlinks=False)) for entry in found}
+    return {}
+
+
+def _look_at(path: Path) -> _FileLook:
+    with suppress(OSError):
+        return _stamp(path.lstat())
+    return None
+
+
+def _stamp(status: os.stat_result) -> _FileLook:
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 @cache

@@ -16,6 +16,7 @@ from typing import Any
 from zipfile import BadZipFile
 
 from agent_worker.core.late_imports import taking_turns
+from agent_worker.memory.index import private
 from agent_worker.memory.index_tables import SHELF_BITS, Tables, shelf_of
 from agent_worker.memory.words import has_no_spaces, plain_words
 
@@ -124,7 +125,7 @@ class Meaning:
         fresh = self._path.with_name(self._path.name + ".new")
         with suppress(OSError):
             fresh.unlink(missing_ok=True)
-            with fresh.open("xb") as file:  # a link that was put there is not followed
+            with open(fresh, "xb", opener=private) as file:  # a link that was put there is not followed
                 vectors = self._vectors[:used].astype(np.float16)
                 words = np.array("\n".join(self._words))
                 np.savez(file, birth=self._birth, rows=self._rows[:used], vectors=vectors, words=words)

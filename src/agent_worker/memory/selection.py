@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from agent_worker.core.later import dataclass, pattern
+from agent_worker.core.later import dataclass
 from agent_worker.memory import memory
-from agent_worker.memory.facts import facts, same
+from agent_worker.memory.facts import facts, same, sentences
 from agent_worker.memory.gate import COLLEAGUE
 from agent_worker.memory.memory import MemoryEntry
 from agent_worker.memory.words import day_month
@@ -23,7 +23,6 @@ LEAST = 0.05  # worth of an entry that has nothing to do with the question
 
 _TRUST = {memory.USER: 1.0, memory.SELF: 0.9, memory.IMPORT: 0.6, memory.OUTSIDE: 0.4}
 _OF_COLLEAGUES = 0.7
-_SENTENCE = pattern(r"(?<=[.!?;])\s+|\n+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +124,15 @@ def about(text: str, question: str) -> str:
         return text
     asked = facts(question)
     wanted = asked.words | asked.fixed
-    sentences = [each for each in _SENTENCE.split(text) if each.strip()]
-    scored = [(len((facts(each).words | facts(each).fixed) & wanted), -place) for place, each in enumerate(sentences)]
+    said = sentences(text)
+    scored = [(len((facts(each).words | facts(each).fixed) & wanted), -place) for place, each in enumerate(said)]
     kept, size = set[int](), 0
     for _, place in sorted(scored, reverse=True):
-        size += len(sentences[-place])
+        size += len(said[-place])
         if kept and size > LONG:
             break
         kept.add(-place)
-    parts = [sentences[place] if place in kept else "" for place in range(len(sentences))]
+    parts = [said[place] if place in kept else "" for place in range(len(said))]
     return _with_gaps(parts)[: 2 * LONG]
 
 

@@ -51,9 +51,7 @@ class WorkspaceLibrary:
         self._index.sync(documents, under=DOCUMENT)
 
     def close(self) -> None:
-        if self._meaning:
-            self._meaning.save()
-        self._index.close()
+        self._index.close(self._meaning.save if self._meaning else lambda: None)
 
 
 class WorkspaceLibraries:

@@ -295,7 +295,7 @@ def unrecorded(tx: Transaction, workspace: str | None = None) -> list[Proposal]:
     rows = tx.all(
         """select p.* from proposal p join workspace w on w.project = :project and w.id = p.workspace
             where p.project = :project and p.recorded = 0 and p.state <> 'open'
-              and (w.id = :workspace or :workspace is null and w.state = 'running')
+              and (w.id = :workspace or cast(:workspace as text) is null and w.state = 'running')
             order by p.ended_at, p.n""",
         workspace=workspace,
     )

@@ -149,7 +149,7 @@ def give_members(
 def of_project(tx: Transaction) -> list[Row]:
     return tx.all(
         """select s.*, a.name from schedule s left join agent a on a.project = :project and a.id = s.agent
-            where s.project = :project order by a.name, s.workflow, s.workspace, s.member"""
+            where s.project = :project order by coalesce(a.name, ''), s.workflow, s.workspace, s.member"""
     )
 
 

@@ -306,8 +306,8 @@ def _page(tx: WholeTransaction, after: int, wanted: Filter) -> _Page:
                       octet_length(e.record) + coalesce(octet_length(m.text), 0) as size
                  from event e
                  left join message m on m.project = e.project and m.workspace = e.workspace and m.seq = e.seq
-                where e.id > :after and (:wanted is null or e.project = :wanted)
-                  and (:workspace is null or coalesce(e.workspace, '') = :workspace)
+                where e.id > :after and (cast(:wanted as text) is null or e.project = :wanted)
+                  and (cast(:workspace as text) is null or coalesce(e.workspace, '') = :workspace)
                 order by e.id limit :rows) as nearest) as counted
             where before < :bytes order by id""",
         after=after,

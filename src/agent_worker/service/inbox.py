@@ -20,9 +20,10 @@ from agent_worker.proposals.request import PERSON, option_named
 from agent_worker.schedules import schedule
 from agent_worker.service.operation import operation
 from agent_worker.service.rounds import still_holds
+from agent_worker.service.runs import said_in
 from agent_worker.service.service import Service
 from agent_worker.service.soul import decide
-from agent_worker.work import agent_rows, inbox
+from agent_worker.work import agent_rows, inbox, steps
 from agent_worker.workspaces import routing, workspace_rows
 
 
@@ -42,6 +43,8 @@ class Item:
     tool: str = ""  #: that an approval is about
     arguments: dict[str, str] = field(default_factory=dict)  #: of that call, as text
     count: int = 1  #: how many failures are shown as this one: they say the same
+    run: str = ""  #: that asks, of a question or an approval
+    reason: str = ""  #: what the agent said as it asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +203,22 @@ def _item(tx: Transaction, row: Row) -> Item:
         tool=details.get("tool", ""),
         arguments=details.get("arguments", {}),
     )
-    if row["kind"] != "vote":
+    if row["kind"] in ("question", "approval"):
+        return _with_reason(tx, row, item)
+    if row["kind"] not in ("vote", "veto"):
         return item
     proposal = store.get(tx, row["ref"])
-    return replace(item, question=proposal.question, options=list(proposal.rules.options))
+    options = list(proposal.rules.options) if row["kind"] == "vote" else []
+    return replace(item, question=proposal.question, options=options)
+
+
+def _with_reason(tx: Transaction, row: Row, item: Item) -> Item:
+    """With the run that asks, and what its model said in the step in which it asked."""
+    work, n, _ = row["ref"].split("/", 2)
+    step = steps.step_at(tx, work, int(n))
+    if step is None:
+        return item
+    return replace(item, run=step["run"], reason=said_in(step))
 
 
 def _can(tx: Transaction, row: Row) -> list[str]:

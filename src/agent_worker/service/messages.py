@@ -28,7 +28,7 @@ ENDS = ("done", "failed", "incomplete", "cancelled", "dead")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answered:
     """What came of a question put to one agent."""
 
     text: str
@@ -147,7 +147,7 @@ async def mentions_map(service: Service, at: str, project: str | None = None) ->
 
 
 @operation("POST", "/ask", tool="agent_ask")
-async def ask(service: Service, agent: str, message: str, project: str | None = None) -> Answer:
+async def ask(service: Service, agent: str, message: str, project: str | None = None) -> Answered:
     """Send a direct message to an agent and wait for the answer."""
     return await put_question(service.runtime, await service.project(project), agent, message)
 
@@ -168,18 +168,18 @@ async def deliver(runtime: Runtime, loaded: LoadedProject, to: str, text: str, *
     return await database.write(hand_over, loaded, await address_in(database, loaded, to), text, now=now, key=key)
 
 
-async def put_question(runtime: Runtime, loaded: LoadedProject, agent: str, text: str) -> Answer:
+async def put_question(runtime: Runtime, loaded: LoadedProject, agent: str, text: str) -> Answered:
     """Send a direct message and wait for what becomes of it."""
     if parse_address(agent).workflow is not None:
         raise BadInput(f"{agent} is not a direct address: only an agent by itself can be asked", hint="such as alice")
-    answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-    ended: dict[str, Answer] = {}  # while we do not know yet which is ours: many may end while we wait
+    answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+    ended: dict[str, Answered] = {}  # while we do not know yet which is ours: many may end while we wait
     asked: list[str] = []
 
     def hear(event: Ended) -> None:
         if event.state not in ENDS or (asked and event.instruction != asked[0]):
             return
-        told = Answer(event.text, event.state, event.reason)
+        told = Answered(event.text, event.state, event.reason)
         if not asked:
             ended[event.instruction] = told
         elif not answer.done():
@@ -217,7 +217,8 @@ def agent_id(loaded: LoadedProject, name: str) -> str:
         raise DefinitionError(loaded.project.wrong_with(broken))
     if found is None:
         workflow = canonical(name, loaded.project.workflows)
-        known = f"agents: {', '.join(loaded.agents) or 'none yet'}"
+        here = ", ".join(loaded.agents)
+        known = f"agent-worker agent list (agents here: {here})" if here else "agent-worker init"
         hint = f"{workflow} is a workflow: its channel is @{workflow}" if workflow else known
         raise NotFound(f"there is no agent {name} in this project", hint=hint)
     return loaded.agents[found]
@@ -323,7 +324,7 @@ def _wakes(tx: Transaction, at: Address, text: str) -> Wakes:
 def _trace(tx: Transaction, id: str) -> list[Hop]:
     rows = deliveries.trace(tx, id) or queue.trace(tx, id)
     if not rows and not channel.is_known(tx, id):
-        raise NotFound(f"there is no message {id}", hint="its id is what agent-worker send shows, and peek --json")
+        raise NotFound(f"there is no message {id}", hint="agent-worker peek ADDRESS --json")
     return [Hop(row["name"], row["state"], row["run"]) for row in rows]
 
 

@@ -75,14 +75,11 @@ async def provider_test(service: Service, name: str, model: str = "", project: s
 
 
 def _why_not(provider: Provider, model: str, env: Mapping[str, str]) -> ProviderTest | None:
-    """Nothing is sent without a key, or to a machine of the user's that nobody has named."""
+    """Nothing is sent without a key."""
     status = status_of(provider, env)
-    if not status.configured:
-        if provider.keyless:
-            what, hint = "there is no address", f"export {status.variable}=… where the daemon is started"
-        else:
-            what, hint = "there is no key", f"agent-worker key set {owner_of(status.variable)}"
-        return ProviderTest(provider.name, "not tried", "", what, hint)
+    if not status.configured and not provider.keyless:
+        hint = f"agent-worker key set {owner_of(status.variable)}"
+        return ProviderTest(provider.name, "not tried", "", "there is no key", hint)
     if not model:
         return ProviderTest(provider.name, "not tried", "", "nobody knows which models it has", "name one: -m MODEL")
     return None

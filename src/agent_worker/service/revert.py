@@ -65,7 +65,9 @@ async def memory_revert(
     A `source` may also be a round through its memory (g_…): then what that has changed is as it was.
     """
     if (since is None) == (source is None):
-        raise BadInput("say what to take back: a day or a run", hint="since 2026-01-31, or source r_…")
+        raise BadInput(
+            "say what to take back: a day or a run", hint=f"agent-worker agent revert {name} --since 2026-01-31"
+        )
     loaded = await service.project(project)
     if source is not None and source.startswith(ROUND):
         return await _undo_round(service, loaded, name, source, show=show)
@@ -74,22 +76,35 @@ async def memory_revert(
     id, at = agent_id(loaded, name), micros(_day(since)) if since is not None else None
     database = service.database(loaded)
     named = await database.read(containment.since, id, at) if at is not None else [source or ""]
-    runs = await database.read(containment.tree, named)
-    taken = TakenBack([_told(loaded, run) for run in runs])
+    runs, taken = await database.read(containment.tree, named), TakenBack([])
     if show:
-        return taken
+        return TakenBack([_told(loaded, run) for run in runs])
     await note(service, name, project, "reverted", since or source or "")
-    held = await database.write(take_back, runs, agent=id, at=at, now=service.now())
+    await _take_back(service, loaded, runs, taken, agent=id, since=since)
+    known = {run.run for run in runs}
+    # Whoever looked while we took it back has seen it, and is taken back as well.
+    while new := [run for run in await database.read(containment.tree, named) if run.run not in known]:
+        await _take_back(service, loaded, new, taken, agent=id, since=since)
+        known.update(run.run for run in new)
+    await service.runtime.database.shed()
+    return taken
+
+
+async def _take_back(
+    service: Service, loaded: LoadedProject, runs: Sequence[Descent], taken: TakenBack, *, agent: str, since: str | None
+) -> None:
+    """Take these runs back, with whatever the agent was told since a day, and add to `taken` what that was."""
+    database, at = service.database(loaded), micros(_day(since)) if since is not None else None
+    taken.runs.extend(_told(loaded, run) for run in runs)
+    held = await database.write(take_back, runs, agent=agent, at=at, now=service.now())
     await _unindex(service, runs)
     await _strike_files(service, database, held)
-    for agent in dict.fromkeys([id, *(run.agent for run in runs)]):
-        await _unlearn(service, loaded, agent, runs, taken, since=since if agent == id else None)
+    for each in dict.fromkeys([agent, *(run.agent for run in runs)]):
+        await _unlearn(service, loaded, each, runs, taken, since=since if each == agent else None)
     await _undo_documents(service, database, held, taken)
     await _unindex(service, runs)  # again: whoever searched meanwhile took in what documents still said
     taken.messages.extend(await _places(database, held))
     taken.for_you.extend(held.decided)
-    await service.runtime.database.shed()
-    return taken
 
 
 async def _undo_round(service: Service, loaded: LoadedProject, name: str, id: str, *, show: bool) -> TakenBack:
@@ -119,7 +134,6 @@ async def _unlearn(
     """Take back what one agent learned in these runs, or since a day, and its index of what was said."""
     with suppress(NotFound):  # one that lives in a workflow has nothing of its own
         worker = service.runtime.registry.worker(agent)
-        await asyncio.to_thread(worker.library.begin_anew)
         if worker.home is None:
             return
         sources = {run.run for run in runs if run.agent == agent}
@@ -132,6 +146,8 @@ async def _unlearn(
         how = partial(revert, since=since, sources=sources, now=service.runtime.clock.now())
         _add(taken, await asyncio.to_thread(how, worker.home, deeds), worker.name)
         await service.runtime.public.publish(worker)
+        # Last: whoever searched meanwhile took in what the files still said.
+        await asyncio.to_thread(worker.library.begin_anew)
 
 
 def _add(taken: TakenBack, found: Reverted, name: str) -> None:

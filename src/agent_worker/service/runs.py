@@ -133,18 +133,26 @@ select run, step, tool, arguments, ok, result, at, done_at, 0 as own from call
 union all
 select run, step, tool, arguments, ok, result, at, done_at, 1 as own from program_call
  where project = :project and work = :work and run = :run
- order by at"""
+ order by at, step"""
 
 
 def _runs(tx: Transaction, wanted: Mapping[str, str | None], limit: int) -> list[Run]:
     rows = tx.all(
-        f"""{RUN} and (:agent is null or a.name = :agent)
-              and (:state is null or r.state = :state) and (:workspace is null or r.workspace = :workspace)
+        f"""{RUN} and (cast(:agent as text) is null or a.name = :agent)
+              and (cast(:state as text) is null or r.state = :state)
+              and (cast(:workspace as text) is null or r.workspace = :workspace)
             order by r.id desc limit :limit""",
         limit=limit,
         **wanted,
     )
+    if not rows and wanted["agent"] is not None:
+        _check_agent(tx, wanted["agent"])
     return [_run(row) for row in rows]
+
+
+def _check_agent(tx: Transaction, name: str) -> None:
+    if tx.one("select 1 from agent where project = :project and name = :name limit 1", name=name) is None:
+        raise NotFound(f"there is no agent {name} in this project", hint="agent-worker agent list")
 
 
 def _run(row: Row) -> Run:
@@ -172,7 +180,7 @@ def _place(row: Row) -> str:
     return "" if row["workflow"] is None else str(workspace_rows.name_of(row))
 
 
-def _said(step: Row) -> str:
+def said_in(step: Row) -> str:
     try:
         return Reply.load(step["reply"]).text
     except BadInput as error:
@@ -208,7 +216,7 @@ def _steps(tx: Transaction, work: str, run: str) -> list[Step]:
     done = [
         Step(
             row["n"],
-            _said(row),
+            said_in(row),
             calls.pop(row["n"], []),
             row["tokens"],
             row["micros"] / 1e6,

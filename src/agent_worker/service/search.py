@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 
 from agent_worker.core.clock import micros
@@ -12,7 +11,7 @@ from agent_worker.memory.recall import Recalled, recall
 from agent_worker.memory.workspace_library import DOCUMENT
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
-from agent_worker.tools.workspace_search import searchable
+from agent_worker.tools.workspace_search import search_in
 from agent_worker.workspaces import workspace_rows
 
 
@@ -45,10 +44,10 @@ async def search(
         workspaces = [
             await database.read(workspace_rows.get, row["id"]) for row in await database.read(workspace_rows.of_project)
         ]
-    places = [await searchable(runtime.registry.libraries, database, runtime.clock, each) for each in workspaces]
-    find = partial(recall, places, query, now=runtime.clock.now(), limit=max(1, min(limit, 100)))
+    find = partial(recall, query=query, now=runtime.clock.now(), limit=max(1, min(limit, 100)))
+    found = await search_in(runtime.registry.libraries, database, runtime.clock, workspaces, find)
     named = {each["id"]: each for each in workspaces}
-    return [_found(each, named[each.entry.scope]) for each in await asyncio.to_thread(find)]
+    return [_found(each, named[each.entry.scope]) for each in found]
 
 
 def _found(each: Recalled, workspace: Row) -> SearchResult:

@@ -8,18 +8,20 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Literal
 
 from agent_worker.core.clock import from_micros, micros
 from agent_worker.core.errors import BadInput, NotFound, Refused
-from agent_worker.database.database import Transaction
+from agent_worker.database.database import Row, Transaction
 from agent_worker.files.root import Root
 from agent_worker.memory import audit, gate, memory, notes, sharing, todos
 from agent_worker.memory.index_tables import Kind
 from agent_worker.memory.library import Library
-from agent_worker.memory.recall import Recalled, SearchScope
+from agent_worker.memory.recall import Recalled
+from agent_worker.memory.workspace_library import WorkspaceLibraries
 from agent_worker.tools.tool import Tool, ToolContext, tool
-from agent_worker.tools.workspace_search import searchable
+from agent_worker.tools.workspace_search import search_in
 from agent_worker.work import threads
 from agent_worker.workspaces import workspace_rows
 
@@ -56,7 +58,7 @@ async def memory_write(
         file=tier,
         source=(context.identity.run,),
         learned=context.clock.now().isoformat(timespec="seconds"),
-        by=gate.author(value, context.said, outside=bool(context.outside)),
+        by=gate.author(value, context.said, outside=bool(context.outside), heard=await _from_outside(context)),
         about=redact(about),
         since=_day(since),
     )
@@ -68,6 +70,12 @@ async def memory_write(
     if kept.outcome not in gate.UNWRITTEN:
         await context.database.write(gate.record, kept, _done(context, "remembered"), now=context.clock.micros())
     return gate.told(kept)
+
+
+async def _from_outside(context: ToolContext) -> list[str]:
+    """What this work may have from outside without having read there: from earlier work, and from memory."""
+    known = await asyncio.to_thread(memory.load, _home(context))
+    return [*context.heard, *(entry.value for entry in known.entries if entry.from_outside)]
 
 
 def _day(text: str) -> str:
@@ -226,20 +234,18 @@ def _shown_time(line: threads.ThreadEntry) -> str:
 async def history_search(context: ToolContext, query: str, limit: int = 8) -> str:
     """Search your direct conversations, and all that was said and written in the workspace you are in: its channel and
     its documents. Says why each was found."""
-    beside = []
+    workspaces = []
     if context.identity.workspace and context.libraries:
-        workspace = await context.database.read(workspace_rows.get, context.identity.workspace)
-        beside.append(await searchable(context.libraries, context.database, context.clock, workspace))
-    return await _search(context, query, ("history", "document"), limit, beside)
+        workspaces.append(await context.database.read(workspace_rows.get, context.identity.workspace))
+    return await _search(context, query, ("history", "document"), limit, workspaces)
 
 
 async def _search(
-    context: ToolContext, query: str, kinds: tuple[Kind, ...], limit: int, beside: Sequence[SearchScope] = ()
+    context: ToolContext, query: str, kinds: tuple[Kind, ...], limit: int, workspaces: Sequence[Row] = ()
 ) -> str:
-    limit = max(1, min(limit, 50))
-    found = await asyncio.to_thread(
-        _library(context).search, query, now=context.clock.now(), kinds=kinds, limit=limit, beside=beside
-    )
+    find = partial(_library(context).search, query, now=context.clock.now(), kinds=kinds, limit=max(1, min(limit, 50)))
+    libraries = context.libraries or WorkspaceLibraries()
+    found = await search_in(libraries, context.database, context.clock, workspaces, lambda places: find(beside=places))
     return "\n".join(map(_shown, found)) or "Nothing was found."
 
 

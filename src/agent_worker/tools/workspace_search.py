@@ -6,14 +6,14 @@ Brings the index up to date first: with the messages that came since, and the do
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import NotFound
 from agent_worker.database.database import ProjectDatabase, Row
-from agent_worker.memory.index import IndexedSource
-from agent_worker.memory.recall import SearchScope
+from agent_worker.memory.index import IndexClosed, IndexedSource
+from agent_worker.memory.recall import Recalled, SearchScope
 from agent_worker.memory.workspace_library import (
     CHANNEL,
     DOCUMENT,
@@ -29,7 +29,22 @@ from agent_worker.workspaces.documents import Documents
 MOST_MESSAGES = 100_000  # taken in at once
 
 
-async def searchable(
+Find = Callable[[Sequence[SearchScope]], list[Recalled]]  # what is to be found in such places; called in a thread
+
+
+async def search_in(
+    libraries: WorkspaceLibraries, database: ProjectDatabase, clock: Clock, workspaces: Sequence[Row], find: Find
+) -> list[Recalled]:
+    """Look in these workspaces as they are now; again, if something was taken out of one while we looked."""
+    while True:
+        try:
+            places = [await _searchable(libraries, database, clock, each) for each in workspaces]
+            return await asyncio.to_thread(find, places)
+        except IndexClosed:
+            continue
+
+
+async def _searchable(
     libraries: WorkspaceLibraries, database: ProjectDatabase, clock: Clock, workspace: Row
 ) -> SearchScope:
     """A workspace as it is now, to look in."""

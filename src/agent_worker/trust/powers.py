@@ -175,7 +175,7 @@ def changed_files(power: Power, step: SetupStep, root: Path) -> list[str]:
 
 def _of_agent(agent: AgentDefinition, who: str, root: Path) -> Iterator[Power]:
     if agent.provider is not None and (agent.provider.base_url or agent.provider.api_key):
-        yield _endpoint(agent.provider, who)
+        yield _endpoint(agent.provider, who, agent.served_by)
     if agent.env:
         names = ", ".join(f"${name}" for name in agent.env)
         yield _power("environment", who, "env", f"processes of {who} are given {names}", names)
@@ -196,8 +196,8 @@ def _of_agent(agent: AgentDefinition, who: str, root: Path) -> Iterator[Power]:
         yield from _settings(agent, who, root)
 
 
-def _endpoint(provider: ProviderSettings, who: str) -> Power:
-    where = in_ascii(provider.base_url) if provider.base_url else f"the provider {provider.name}"
+def _endpoint(provider: ProviderSettings, who: str, name: str) -> Power:
+    where = in_ascii(provider.base_url) if provider.base_url else f"the provider {name}"
     carried = f"${provider.key_variable}" if provider.api_key else "what it is told, without a key,"
     plain = ", unencrypted" if (provider.base_url or "").lower().startswith("http:") else ""
     what = f"{who} sends {carried} to {where}{plain}"

@@ -109,7 +109,7 @@ def holds(tx: Transaction, fence: Fence, *, run: str | None = None) -> bool:
     # An update, not a select: on PostgreSQL it locks the row against a rival's claim.
     held = tx.run(
         """update agent set epoch = epoch where project = :project and id = :agent and owner = :owner and epoch = :epoch
-              and (:run is null or exists (
+              and (cast(:run as text) is null or exists (
                 select 1 from run r where r.project = :project and r.id = :run and r.state = 'running'))""",
         agent=fence.agent,
         owner=fence.owner,

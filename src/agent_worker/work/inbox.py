@@ -82,7 +82,7 @@ def about(tx: Transaction, kind: Kind, workspace: str, *, since: int) -> str:
     row = tx.one(
         """select text from inbox_item
             where project = :project and state = 'open' and kind = :kind and workspace = :workspace and at >= :since
-            order by at limit 1""",
+            order by at, n limit 1""",
         kind=kind,
         workspace=workspace,
         since=since,
@@ -95,14 +95,14 @@ def held_at_limit(tx: Transaction, workspace: str) -> str:
     row = tx.one(
         """select t.text from inbox_item t join agent a on a.project = :project and a.id = t.agent
             where t.project = :project and t.state = 'open' and t.kind = 'limit' and t.workspace = :workspace
-              and a.paused <> '' order by t.at limit 1""",
+              and a.paused <> '' order by t.at, t.n limit 1""",
         workspace=workspace,
     )
     return str(row["text"]) if row else ""
 
 
 def open_items(tx: Transaction) -> list[Row]:
-    return tx.all("select * from inbox_item where project = :project and state = 'open' order by at")
+    return tx.all("select * from inbox_item where project = :project and state = 'open' order by at, n")
 
 
 def get(tx: Transaction, id: str) -> Row:

@@ -6,7 +6,7 @@ limits; agents/run_begin.py ties those together in its transactions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Literal
 
@@ -335,7 +335,7 @@ def put_back(
     tx.run(
         """update instruction
               set state = 'queued', not_before = :not_before,
-                  run = case when :waits_since is null then null else run end,
+                  run = case when cast(:waits_since as bigint) is null then null else run end,
                   waits_since = coalesce(waits_since, :waits_since),
                   failures = failures + :failed,
                   lane = case when :preempted = 1 and preempted + 1 >= :up and lane > 0 then lane - 1 else lane end,
@@ -456,6 +456,17 @@ def note_produced(tx: Transaction, run: str, *, posted: bool = False) -> None:
         run=run,
         posted=int(posted),
     )
+
+
+def note_outside(tx: Transaction, run: str, by: str) -> None:
+    """What the run says and learns from now on may come from outside our workspaces."""
+    tx.run("update run set outside = :by where project = :project and id = :run and outside = ''", run=run, by=by)
+
+
+def from_outside(tx: Transaction, runs: Iterable[str | None]) -> set[str]:
+    """Those of the runs whose words may come from outside."""
+    look = "select 1 from run where project = :project and id = :run and outside <> ''"
+    return {run for run in set(runs) if run and tx.one(look, run=run)}
 
 
 def produced_by(tx: Transaction, instruction: str) -> Row:

@@ -45,8 +45,12 @@ def of_work(tx: Transaction, work: str) -> list[Row]:
     return tx.all("select * from step where project = :project and work = :work order by n", work=work)
 
 
+def step_at(tx: Transaction, work: str, n: int) -> Row | None:
+    return tx.one("select * from step where project = :project and work = :work and n = :n", work=work, n=n)
+
+
 def calls_of_work(tx: Transaction, work: str) -> list[Row]:
-    return tx.all("select * from call where project = :project and work = :work order by step, at", work=work)
+    return tx.all("select * from call where project = :project and work = :work order by step, at, id", work=work)
 
 
 def call_at(tx: Transaction, place: CallPosition) -> Row | None:

@@ -140,7 +140,7 @@ def hold_back(tx: Transaction, agent: str, *, at: int = 0, run: str | None = Non
     return tx.all(
         """update talk set held = 1
             where project = :project and agent = :agent and held = 0 and at >= :at
-              and (:run is null or run = :run) returning context, seq""",
+              and (cast(:run as text) is null or run = :run) returning context, seq""",
         agent=agent,
         at=at,
         run=run,

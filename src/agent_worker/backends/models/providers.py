@@ -199,6 +199,7 @@ class ProviderStatus:
     configured: bool
     variable: str  #: the one that holds the key, or the one to set
     host: str
+    keyless: bool = False  #: it runs on a machine of the user's: what is missing is no key, but perhaps the server
 
 
 AS_NAMED = Endpoint()
@@ -231,12 +232,11 @@ def configured_providers(env: Mapping[str, str]) -> list[ProviderStatus]:
 
 def status_of(provider: Provider, env: Mapping[str, str]) -> ProviderStatus:
     found = next((v for v in provider.variables if env.get(v)), "")
-    # A keyless provider runs on this machine or does not; only its address being set says that it is wanted.
+    # A keyless provider runs on this machine or does not; only its address being set says that it does.
     configured = bool(found) or (provider.keyless and bool(env.get(provider.base_variable)))
     wanted = found or (provider.base_variable if provider.keyless else provider.variables[0])
-    return ProviderStatus(
-        provider.name, configured, wanted, host_of(env.get(provider.base_variable, "") or provider.base_url)
-    )
+    host = host_of(env.get(provider.base_variable, "") or provider.base_url)
+    return ProviderStatus(provider.name, configured, wanted, host, provider.keyless)
 
 
 def route(spec: str, endpoint: Endpoint, *, env: Mapping[str, str], approval: Approval = NOTHING_APPROVED) -> Route:

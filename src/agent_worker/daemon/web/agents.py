@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from urllib.parse import quote
 
 from agent_worker.core.errors import NotFound
 from agent_worker.core.states import told
+from agent_worker.daemon.web.conversation import Talk, compose, log
 from agent_worker.daemon.web.frame import (
     View,
     answer,
@@ -33,15 +33,14 @@ from agent_worker.daemon.web.memory import memory_section
 from agent_worker.daemon.web.prose import prepared, prose
 from agent_worker.daemon.web.souls import soul_lines, soul_section
 from agent_worker.memory.todos import Todo
-from agent_worker.service import agents, memory, messages, runs, schedules
+from agent_worker.service import agents, memory, runs, schedules
 from agent_worker.service.agents import LANES, AgentDetail, Work
-from agent_worker.service.messages import MessageView
+from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
 from agent_worker.service.runs import Run
 from agent_worker.service.schedules import Scheduled
 from agent_worker.service.service import Service
 
-TALK = 60  #: lines of the conversation that are shown
 RUNS = 20
 _EVENTS = "agent,waiting,queued,started,ended,retry,tool_result"
 
@@ -50,11 +49,10 @@ _EVENTS = "agent,waiting,queued,started,ended,retry,tool_result"
 async def agent(service: Service, name: str, project: str | None = None) -> View:
     found = await agents.agent_info(service, name, project)
     name = found.agent.name
-    talk = await messages.read(service, name, project, limit=TALK, last=True, held=True)
     done = await runs.runs_list(service, project, name, limit=RUNS)
     everything = await schedules.schedules_list(service, project)
     timers = [each for each in everything if each.of in ("agent", "member") and each.target.partition("@")[0] == name]
-    await prepared(*(line.text for line in talk))
+    talk = Talk(name, project, agent=agent_id(await service.project(project), name))
     return View(
         name,
         h(
@@ -68,14 +66,8 @@ async def agent(service: Service, name: str, project: str | None = None) -> View
             ),
             h(
                 "div",
-                panel(
-                    await asyncio.to_thread(_conversation, talk, found, project),
-                    src=source("agent", name=name, project=project),
-                    on="queued,ended",
-                    label=f"Conversation with {name}",
-                    class_="talk",
-                ),
-                _write(name, project),
+                await log(service, talk, empty=f"You have not talked to {name} yet."),
+                compose("POST /send", talk, h("p", f"Wakes {name}.", class_="wakes calls"), to=name),
                 class_="middle",
             ),
             h(
@@ -145,57 +137,6 @@ def _bar(found: AgentDetail, project: str | None) -> Html:
             project=project,
         ),
         class_="bar",
-    )
-
-
-def _conversation(talk: Sequence[MessageView], found: AgentDetail, project: str | None) -> Html:
-    name = found.agent.name
-    if not talk:
-        asked = any(work.sender == "user" and work.workspace is None for work in found.queue)
-        return empty(f"{name} has not answered yet." if asked else f"You have not talked to {name} yet.")
-    rows = [
-        h(
-            "li",
-            face(line.who),
-            h(
-                "div",
-                h(
-                    "p",
-                    h("span", shown_name(line.who), class_="who"),
-                    h("a", when(line.at, day=True), href=link("run", line.run, project=project))
-                    if line.run
-                    else when(line.at, day=True),
-                    class_="head",
-                ),
-                h("div", prose(line.text), class_="prose held" if line.held else "prose"),
-                class_="said",
-            ),
-            class_=f"msg {line.kind}",
-            data_key=f"talk-{line.seq}",
-            tabindex=-1,
-        )
-        for line in talk
-    ]
-    return h("ol", rows, class_="rows", aria_label=f"Conversation with {name}")
-
-
-def _write(name: str, project: str | None) -> Html:
-    return form(
-        "POST /send",
-        h(
-            "textarea",
-            name="message",
-            rows=2,
-            required=True,
-            placeholder=f"Write to {name}",
-            aria_label=f"Message to {name}",
-        ),
-        h("p", f"Wakes {name}.", class_="wakes calls"),
-        button("Send"),
-        label=f"Write to {name}",
-        class_="compose",
-        to=name,
-        project=project,
     )
 
 

@@ -132,12 +132,14 @@ def when(micros: int | None, *, day: bool = False, precise: bool = False) -> Htm
 
 
 def waits(waiting: Waiting | None) -> Html | None:
-    """Since when somebody waits, until when if that is known, and what to type."""
+    """Since when somebody waits, until when if that is known, and what ends it: here, or in a terminal."""
     if waiting is None:
         return None
     until = [", until ", when(waiting.until, day=True, precise=True)] if waiting.until else []
-    command = [" ", h("code", waiting.command)] if waiting.command else []
-    return h("span", "since ", when(waiting.since, day=True, precise=True), until, command, class_="less")
+    ends: Child = [" ", h("code", waiting.command)] if waiting.command else []
+    if waiting.what == "person":
+        ends = [" ", h("a", "answer it", href="#/inbox")]
+    return h("span", "since ", when(waiting.since, day=True, precise=True), until, ends, class_="less")
 
 
 def money(usd: float, estimated: bool = False) -> str:

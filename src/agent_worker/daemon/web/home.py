@@ -94,9 +94,12 @@ def _project_in_side(found: Status) -> Html:
                 "a",
                 dot(*team_state(workspace), still=True),
                 h("span", f"@{workspace.name}", class_="name"),
+                h("span", class_="fresh badge", hidden=True, data_lasting=True),
                 href=link("workspace", workspace.name, project=root),
             ),
             data_name=workspace.name.lower(),
+            data_workspace=workspace.id,
+            data_newest=workspace.messages,
         )
         for workspace in found.instances
     ]

@@ -1,12 +1,16 @@
-"""What waits for the person, each with its answers in place."""
+"""What waits for the person, each with its answers in place: in the inbox, and where the question arose."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
+from typing import Any
 from urllib.parse import quote
 
+from agent_worker.core.text import plural
 from agent_worker.daemon.web.frame import View, button, empty, form, link, panel, source, when
-from agent_worker.daemon.web.markup import Html, h
+from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.daemon.web.prose import prepared, prose
 from agent_worker.service import inbox, projects
 from agent_worker.service.inbox import Item
@@ -16,6 +20,8 @@ from agent_worker.service.service import Service
 _TITLES = {
     "approval": "asks for your approval",
     "question": "asks you",
+    "vote": "asks for your vote",
+    "veto": "decided, and you may veto it",
     "failure": "failed",
     "dead": "gave up",
     "limit": "reached a limit",
@@ -32,8 +38,12 @@ _TITLES = {
     "control": "wrote a file that makes other programs run something",
 }
 _WORDS = {"dismiss": "Dismiss", "retry": "Retry", "answer": "Answer", "approve": "Approve", "deny": "Deny"}
-_SCOPES = {"once": "Once", "run": "For this run", "always": "Always exactly this"}
-_TAKES_TEXT = frozenset({"answer", "deny"})
+#: How far a yes to a call reaches → what its button says, and the key that presses it.
+_SCOPES = {"once": ("Approve once", "a"), "run": ("For this run", "r"), "always": ("Always exactly this", "")}
+_KEYS = {"approve": "a", "deny": "x", "retry": "r"}
+_OF_VETO = {"approve": "Let it stand", "deny": "Veto"}
+#: Shown where a team talks. Votes have a card of their own there, and who calls on the person does so in words.
+HERE = frozenset(inbox.CAN) - {"vote", "veto", "mention", "feedback", "space"}
 
 
 @operation("GET", "/page/inbox")
@@ -44,12 +54,12 @@ async def inbox_view(service: Service) -> View:
         for item in await inbox.inbox_list(service, project.root)
     ]
     found.sort(key=lambda pair: -pair[1].at)
-    await prepared(*(item.text for _, item in found))
-    content = h("ul", [_item(root, item) for root, item in found], class_="items") if found else _nothing()
+    await _prepare(item for _, item in found)
+    content = h("ul", [item_card(root, item) for root, item in found], class_="items") if found else _nothing()
     return View(
         "Inbox",
         panel(
-            h("header", h("h1", "Inbox"), class_="bar"),
+            h("header", h("h1", "Inbox"), h("span", plural(len(found), "item"), class_="less"), class_="bar"),
             content,
             src=source("inbox"),
             on="inbox,settled,ended,queued",
@@ -58,11 +68,38 @@ async def inbox_view(service: Service) -> View:
     )
 
 
+async def items_of(service: Service, project: str | None, *, agent: str = "", workspace: str = "") -> list[Item]:
+    """What waits for the person in one conversation: of a team, or of one agent wherever it works."""
+    found = await inbox.inbox_list(service, project)
+    return [
+        item
+        for item in found
+        if item.kind in HERE and (item.workspace == workspace if workspace else item.agent == agent)
+    ]
+
+
+async def cards(items: Sequence[Item]) -> Html | None:
+    if not items:
+        return None
+    await _prepare(items)
+    rows = [item_card(item.project, item, here=True) for item in items]
+    return h("ul", rows, class_="items here", aria_label="Waits for you", data_key="cards")
+
+
+async def _prepare(items: Iterable[Item]) -> None:
+    await prepared(*(text for item in items for text in (_text(item), item.reason) if text))
+
+
 def _nothing() -> Html:
     return empty("Nothing waits for you. Questions, approvals, failures and limits come here.")
 
 
-def _item(root: str, item: Item) -> Html:
+def _text(item: Item) -> str:
+    return item.question or item.text
+
+
+def item_card(root: str, item: Item, *, here: bool = False) -> Html:
+    """One item; `here` in its own conversation, where its place need not be said."""
     who = h("a", item.agent, href=link("agent", item.agent, project=root)) if item.agent else None
     workspace = (
         h("a", f"@{item.workspace}", href=link("workspace", item.workspace, project=root)) if item.workspace else None
@@ -74,54 +111,98 @@ def _item(root: str, item: Item) -> Html:
             h("span", item.kind, class_="tag"),
             who or workspace,
             h("span", _TITLES.get(item.kind, item.kind), class_="less"),
-            workspace if who else None,
+            workspace if who and not here else None,
             h("span", f"{item.count} times", class_="less") if item.count > 1 else None,
+            h("a", "the run", href=link("run", item.run, project=root), class_="less") if item.run else None,
             h("span", f"{item.number} in {PurePath(root).name}", title=root, class_="less"),
             when(item.at, day=True),
             class_="head",
         ),
-        _call(item) if item.tool else h("div", prose(item.text), class_="prose"),
+        h("div", prose(item.reason), class_="prose reason") if item.reason else None,
+        _call(item) if item.tool else h("div", prose(_text(item)), class_="prose"),
         _answers(item),
-        class_="item",
+        class_=f"item {item.kind}",
         data_key=item.id,
         data_entry=True,
+        data_kind=item.kind,
     )
 
 
 def _call(item: Item) -> Html:
-    """The call that waits for a yes, as one reads it."""
-    shown = "\n".join(f"{name}: {value}" for name, value in item.arguments.items())
-    return h("div", h("p", f"{item.agent} wants to use ", h("code", item.tool)), h("pre", shown), class_="prose")
+    """The call that waits for a yes, as one reads it: a command as a command, other arguments by name."""
+    return h(
+        "div",
+        h("p", f"{item.agent} wants to use ", h("code", item.tool), ":"),
+        h("dl", [_argument(item.tool, name, value) for name, value in item.arguments.items()], class_="call"),
+    )
 
 
-def _fields(item: Item) -> list[Html]:
-    """What is said with the answer: one of the options, words, or how far a yes reaches."""
-    if item.options and "answer" in item.answers:
-        chosen = [h("option", option, value=option) for option in item.options]
-        return [h("select", chosen, name="text", aria_label="Your answer")]
-    if not _TAKES_TEXT & set(item.answers):
-        return []
-    label = "Your answer" if "answer" in item.answers else "A reason, if you say no"
-    words = h("input", name="text", aria_label=label, placeholder=label, required="answer" in item.answers)
-    scopes = [h("option", said, value=scope) for scope, said in _SCOPES.items()]
-    return [h("select", scopes, name="scope", aria_label="How far a yes reaches"), words] if item.tool else [words]
+def _argument(tool: str, name: str, value: str) -> Child:
+    long = "\n" in value or len(value) > 60 or (tool, name) == ("bash", "command")
+    shown = h("pre", value) if long else h("code", value)
+    return [h("dt", name), h("dd", shown)]
 
 
 def _answers(item: Item) -> Html:
-    buttons = [
-        button(
-            _WORDS[answer],
-            name="action",
-            value=answer,
-            class_="" if n == 0 and answer != "dismiss" else "quiet",
-            formnovalidate=answer == "dismiss",
-        )
-        for n, answer in enumerate(item.answers)
-    ]
     return form(
         f"POST /inbox/{quote(item.id, safe='')}",
-        *_fields(item),
-        h("span", buttons, class_="buttons"),
-        label=f"Answer {item.kind}",
+        *(_choices(item) if item.options and "answer" in item.answers else _plain(item)),
+        label=f"Answer {item.kind} {item.number}",
         class_="answers",
+    )
+
+
+def _choices(item: Item) -> Sequence[Html]:
+    """The options as buttons; a question takes other words too."""
+    chosen = [
+        _button(option, press=str(n), given={"action": "answer", "text": option})
+        for n, option in enumerate(item.options, start=1)
+    ]
+    made: list[Html] = [h("span", chosen, class_="buttons", role="group", aria_label="Your answer")]
+    if item.kind == "question":
+        words = h("input", name="text", aria_label="Other words", placeholder="or in your own words", required=True)
+        send = _button("Answer", given={"action": "answer", "other": True}, quiet=True, checked=True)
+        made.append(h("span", words, send, class_="words"))
+    if "dismiss" in item.answers:
+        made.append(_plain_button(item, "dismiss"))
+    return made
+
+
+def _plain(item: Item) -> Sequence[Html]:
+    buttons = [each for answer in item.answers for each in _buttons(item, answer)]
+    if not {"answer", "deny"} & set(item.answers):
+        return [h("span", buttons, class_="buttons")]
+    label = "Your answer" if "answer" in item.answers else "A reason, if you say no"
+    words = h("input", name="text", aria_label=label, placeholder=label, required="answer" in item.answers)
+    return [words, h("span", buttons, class_="buttons")]
+
+
+def _buttons(item: Item, answer: str) -> list[Html]:
+    """One for each answer; of a yes to a call, one for how far it reaches."""
+    if answer != "approve" or not item.tool:
+        return [_plain_button(item, answer)]
+    return [
+        _button(word, press=key, given={"action": "approve", "scope": scope}, quiet=scope != "once")
+        for scope, (word, key) in _SCOPES.items()
+    ]
+
+
+def _plain_button(item: Item, answer: str) -> Html:
+    words = {**_WORDS, **(_OF_VETO if item.kind == "veto" else {})}
+    quiet = answer != item.answers[0] or answer == "dismiss"
+    press = _KEYS.get(answer, "")
+    return _button(words[answer], press=press, given={"action": answer}, quiet=quiet, checked=answer == "answer")
+
+
+def _button(
+    text: str, *, given: Mapping[str, Any], press: str = "", quiet: bool = False, checked: bool = False
+) -> Html:
+    """Answers with what is `given`. `press` is its key while the item is in focus; `checked`: fields must be filled."""
+    return button(
+        text,
+        class_="quiet" if quiet else "",
+        formnovalidate=not checked,
+        data_with=json.dumps(given),
+        data_press=press or None,
+        title=f"key: {press}" if press else None,
     )

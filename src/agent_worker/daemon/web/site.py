@@ -15,19 +15,16 @@ from starlette.routing import BaseRoute
 from agent_worker.core.errors import BadInput
 from agent_worker.daemon.http.request_guard import Tokens
 from agent_worker.daemon.http.routes import Endpoint, Routes, arguments, failure, route
-from agent_worker.daemon.web import agents, documents, home, inbox, memory, proposals, runs, workspaces
+from agent_worker.daemon.web import agents, conversation, documents, home, inbox, memory, proposals, runs, workspaces
 from agent_worker.daemon.web.login import SECONDS, LoginCodes
 from agent_worker.service.operation import Operation, operations_in
 from agent_worker.service.service import Service
 
-VIEWS: tuple[Operation, ...] = tuple(
-    each
-    for module in (home, workspaces, documents, proposals, agents, memory, runs, inbox)
-    for each in operations_in(module)
-)
+_MODULES = (home, workspaces, conversation, documents, proposals, agents, memory, runs, inbox)
+VIEWS: tuple[Operation, ...] = tuple(each for module in _MODULES for each in operations_in(module))
 _KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_SCRIPTS = tuple(f"{name}.js" for name in ("app", "api", "live", "place", "workspace", "compose", "keys"))
-_FILES = (*_SCRIPTS, "style.css", "icon.svg")
+_NAMES = ("app", "api", "live", "place", "forms", "conversation", "follow", "unread", "compose", "keys")
+_FILES = (*(f"{name}.js" for name in _NAMES), "style.css", "icon.svg")
 
 #: What needs no token: path → methods.
 STRANGERS = {"/": {"GET"}, "/page/login": {"POST"}} | {f"/page/{name}": {"GET"} for name in _FILES}

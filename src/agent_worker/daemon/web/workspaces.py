@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from agent_worker.core.later import dataclass
 from agent_worker.core.states import told
 from agent_worker.core.text import plural
 from agent_worker.daemon.web.charts import mentions_graph
+from agent_worker.daemon.web.conversation import Talk, compose, log
 from agent_worker.daemon.web.frame import (
     View,
     button,
@@ -26,33 +24,17 @@ from agent_worker.daemon.web.frame import (
     state_word,
     team_state,
     waits,
-    when,
 )
-from agent_worker.daemon.web.markup import Attribute, Child, Html, h, join
-from agent_worker.daemon.web.proposals import ProposalViews, announced, card, proposal_views
-from agent_worker.daemon.web.prose import prepared, prose
+from agent_worker.daemon.web.markup import Child, Html, h, join
+from agent_worker.daemon.web.proposals import card, proposal_views
 from agent_worker.service import documents, messages, workflows
-from agent_worker.service.messages import MessageView
 from agent_worker.service.operation import operation
 from agent_worker.service.proposals import ProposalView
 from agent_worker.service.service import Service
 from agent_worker.service.workflows import Running
 
-PAGE = 80  #: messages that are fetched at once
-LONG = 1200  #: characters after which a message is folded
-LONG_LINES = 18
 TABS = ("channel", "team", "documents", "decisions", "map")
 _TEAM_EVENTS = "agent,waiting,workspace,started,ended,tool_result,proposal,decision,document"
-
-
-@dataclass(frozen=True, slots=True)
-class Messages:
-    """A stretch of a channel."""
-
-    html: str
-    first: int  #: seqs; 0 when there are none
-    last: int
-    newest: int  #: of the whole channel
 
 
 @operation("GET", "/page/workspace")
@@ -76,24 +58,10 @@ async def workspace(service: Service, at: str, project: str | None = None, tab: 
     )
 
 
-@operation("GET", "/page/messages")
-async def messages_of(
-    service: Service,
-    at: str,
-    project: str | None = None,
-    since: int = 0,
-    before: int | None = None,
-    limit: int = PAGE,
-    last: bool = False,
-) -> Messages:
-    """A stretch of a channel: after a seq, before one, or the last ones."""
-    found = await workflows.workflow_status(service, at, project)
-    lines = await messages.read(service, f"@{found.name}", project, since, limit, last, before, held=True)
-    voted = any(line.kind == "proposal" for line in lines)
-    known = await proposal_views(service, found.name, project) if voted else {}
-    await prepared(*((_text_of(line), line.mentions) for line in lines))
-    html = await asyncio.to_thread(_rows, lines, known, found.name, project)
-    return Messages(html, lines[0].seq if lines else 0, lines[-1].seq if lines else 0, found.messages)
+@operation("GET", "/page/bar")
+async def bar(service: Service, at: str, project: str | None = None, tab: str = "channel") -> View:
+    """What stands above a workspace: its state, its tabs, and what can be done with it."""
+    return View("", _bar(await workflows.workflow_status(service, at, project), project, tab))
 
 
 # --- the channel --------------------------------------------------------------------------------------
@@ -105,11 +73,13 @@ def _bar(found: Running, project: str | None, tab: str) -> Html:
         return h("a", name.capitalize(), href=href, class_=f"tab {name}", aria_current="page" if name == tab else None)
 
     act = "resume" if found.state == "paused" else "pause"
-    return h(
+    line = h(
         "header",
         h("h1", f"@{found.name}"),
         state_word(*team_state(found), still=True),
-        [h("span", each.reason, " ", waits(each), class_="why") for each in found.waiting],
+        h("a", plural(len(found.waiting), "question"), " for you", href="#/inbox", class_="why")
+        if found.waiting
+        else None,
         h("span", found.reason, class_="why") if found.reason else None,
         h("nav", map(tab_link, TABS), class_="tabs", aria_label="Workspace"),
         form(
@@ -123,27 +93,23 @@ def _bar(found: Running, project: str | None, tab: str) -> Html:
         else None,
         class_="bar",
     )
+    return panel(
+        line,
+        src=source("bar", at=found.name, project=project, tab=tab),
+        on="workspace,waiting,inbox,settled",
+        label=f"State of @{found.name}",
+        class_="top",
+    )
 
 
 async def _channel(service: Service, found: Running, project: str | None) -> Html:
-    page = await messages_of(service, found.name, project, last=True)
+    talk = Talk(f"@{found.name}", project, workspace=found.id)
+    open_ = found.state in ("running", "paused")
     names = [member.name for member in found.members]
+    do = f"POST /channels/{quote(found.name, safe='')}"
     return join(
-        h(
-            "div",
-            h("ol", Html(page.html), class_="rows"),
-            h("ul", class_="working", aria_label="At work"),
-            class_="log",
-            role="log",
-            tabindex=0,
-            aria_label=f"Channel of @{found.name}",
-            data_src=source("messages", at=found.name, project=project),
-            data_first=page.first,
-            data_last=page.last,
-            data_newest=page.newest,
-        ),
-        h("button", "New messages ↓", class_="jump", type="button", hidden=True),
-        _compose(found, names, project) if found.state in ("running", "paused") else _over(found),
+        await log(service, talk),
+        compose(do, talk, _unaddressed(found), names=names) if open_ else _over(found),
     )
 
 
@@ -157,96 +123,6 @@ def _unaddressed(found: Running) -> Html:
     if found.desk:
         return h("p", f"Wakes {found.desk}.", class_="wakes calls", aria_live="polite")
     return h("p", "Nobody is woken: write @name to call on someone.", class_="wakes", aria_live="polite")
-
-
-def _compose(found: Running, names: Sequence[str], project: str | None) -> Html:
-    return form(
-        f"POST /channels/{quote(found.name, safe='')}",
-        h("ul", class_="complete", id="complete", role="listbox", aria_label="Members", hidden=True),
-        h(
-            "textarea",
-            name="message",
-            rows=1,
-            required=True,
-            placeholder=f"Write to @{found.name}",
-            aria_label=f"Message to @{found.name}",
-            aria_controls="complete",
-            aria_autocomplete="list",
-            data_members=json.dumps([*names, "all"]),
-            data_preview=json.dumps({"at": f"@{found.name}", "project": project}),
-        ),
-        _unaddressed(found),
-        button("Send"),
-        label="Write a message",
-        class_="compose",
-        project=project,
-    )
-
-
-def _rows(lines: Sequence[MessageView], known: ProposalViews, at: str, project: str | None) -> Html:
-    return join([_row(line, announced(line, known), at, project) for line in lines])
-
-
-def _row(line: MessageView, view: ProposalView | None, at: str, project: str | None) -> Html:
-    attributes: dict[str, Attribute] = {
-        "data_seq": line.seq,
-        "data_who": line.who,
-        "data_at": line.at,
-        "data_run": line.run,
-    }
-    if line.kind == "system":
-        return h("li", h("p", line.text), when(line.at), class_="msg system", **attributes)
-    return h(
-        "li",
-        face(line.who),
-        h(
-            "div",
-            h(
-                "p",
-                h("span", shown_name(line.who), class_="who"),
-                h("a", when(line.at), href=link("run", line.run, project=project), title="the run that said this")
-                if line.run
-                else when(line.at),
-                h("span", line.kind, class_="tag") if line.kind != "message" and view is None else None,
-                h("span", "taken back", class_="tag") if line.held else None,
-                h("span", f"↳ #{line.reply_to}", class_="reply") if line.reply_to else None,
-                h("span", f"#{line.seq}", class_="seq"),
-                class_="head",
-            ),
-            card(view, at, project) if view else _body(line, at, project),
-            class_="said",
-        ),
-        class_=f"msg {line.kind}{' held' if line.held else ''}",
-        tabindex=-1,
-        **attributes,
-    )
-
-
-def _body(line: MessageView, at: str, project: str | None) -> Html:
-    text = _text_of(line)
-    long = len(text) > LONG or text.count("\n") > LONG_LINES
-    return join(
-        h("div", prose(text, line.mentions), class_="prose long" if long else "prose"),
-        h("button", "Show all", type="button", class_="more", aria_expanded="false") if long else None,
-        _resource(line, at, project),
-    )
-
-
-def _text_of(line: MessageView) -> str:
-    """Without the words for models that stand where a long text was cut."""
-    return line.text.rpartition("\n[… ")[0] if line.resource and "\n[… " in line.text else line.text
-
-
-def _resource(line: MessageView, at: str, project: str | None) -> Html | None:
-    if not line.resource:
-        return None
-    size = f", {plural(line.full_size, 'byte')}" if line.full_size else ""
-    return h(
-        "details",
-        h("summary", f"The whole text{size}"),
-        class_="resource",
-        data_load=source("resource", at=at, id=line.resource, project=project),
-    )
 
 
 # --- beside it ----------------------------------------------------------------------------------------

@@ -155,6 +155,7 @@ create table run (
   manifest text not null default '',        -- JSON: the sections of its prompt
   sent text not null default '',            -- JSON: ids of the texts of these and of its tools, and its mark
   held integer not null default 0,          -- 1: what it was told, said and learned was taken back by a person
+  outside text not null default '',         -- a tool by which it read what others wrote, or by whom it was passed on; '' for none
   started_at bigint not null,
   ended_at bigint,
   primary key (project, id)
@@ -409,6 +410,11 @@ create table event (
   at bigint not null
 );
 
+create table event_count (
+  numbered bigint not null                  -- the number of the last event, where several hosts write: on PostgreSQL
+);
+insert into event_count(numbered) values (0);
+
 create table progress (
   id integer primary key,
   commits bigint not null                   -- counted beside the database too: so that a lost log is noticed
@@ -443,3 +449,15 @@ create table schedule (
   foreign key (project, agent) references agent(project, id)
 );
 create index schedule_due on schedule(due_at) where state = 'active';
+
+create table door_token (                   -- lets a program of somebody else in by one door; only its digest is kept
+  project text not null references project(id),
+  id text not null,
+  name text not null,                       -- what the person calls it
+  door text not null,                       -- openai
+  opens text not null,                      -- JSON list: the agents and @workflows it may reach; [] is all of them
+  digest text not null,                     -- SHA-256 of the token
+  made_at bigint not null,
+  ends_at bigint,                           -- null: not by itself
+  primary key (project, id)
+);

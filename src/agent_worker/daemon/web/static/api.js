@@ -14,9 +14,9 @@ export const whenSignedOut = (ask) => { askForCode = ask; };
 export const signedIn = () => sessionStorage.getItem(KEY) !== null;
 
 export async function signIn(code) {
-  const { token } = await answered(await fetch("/page/login", {
+  const { token } = await answered(await reached(fetch("/page/login", {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ code }),
-  }));
+  })));
   sessionStorage.setItem(KEY, token);
 }
 
@@ -26,7 +26,7 @@ export async function open(method, path, { body, headers = {}, signal } = {}) {
   if (url.origin !== location.origin) throw new Error(`not ours: ${url.origin}`);
   const all = { Authorization: `Bearer ${sessionStorage.getItem(KEY) ?? ""}`, ...headers };
   if (body !== undefined) all["Content-Type"] = "application/json";
-  const response = await fetch(url, { method, headers: all, body: body && JSON.stringify(body), signal });
+  const response = await reached(fetch(url, { method, headers: all, body: body && JSON.stringify(body), signal }));
   if (response.status === 401) {
     sessionStorage.removeItem(KEY);
     askForCode();
@@ -40,6 +40,9 @@ export async function request(method, path, given = {}) {
   const target = query ? `${path}${path.includes("?") ? "&" : "?"}${query}` : path;
   return answered(await open(method, target, inBody ? { body: given } : {}));
 }
+
+/** That nobody answers is told like every other failure. */
+const reached = (fetching) => fetching.catch((error) => { throw error instanceof TypeError ? new Failure(0) : error; });
 
 async function answered(response) {
   const content = await response.json().catch(() => ({}));

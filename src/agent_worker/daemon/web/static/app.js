@@ -4,14 +4,17 @@
 import { Failure, request, signIn, signedIn, whenSignedOut } from "./api.js";
 import { Live } from "./live.js";
 import { become, fill, nodes } from "./place.js";
-import { Workspace } from "./workspace.js";
+import { Conversation } from "./conversation.js";
+import * as unread from "./unread.js";
+import { forms } from "./forms.js";
 import { keys } from "./keys.js";
 
 const [side, main, line, door, menu] = ["side", "main", "line", "door", "menu"].map((id) => document.getElementById(id));
+const badge = menu.querySelector(".badge");
 const SIDE = "/page/side";
 const KINDS = { home: [], workspace: ["at"], doc: ["at"], agent: ["name"], run: ["run"], inbox: [] };
 const SOURCES = { doc: "document" };
-let workspace = null, title = "agent-worker", shown = 0;
+let conversation = null, title = "agent-worker", shown = 0;
 
 // --- signing in
 
@@ -77,7 +80,7 @@ async function show() {
     if (turn !== shown) return;
     fill(main, view.html);
     title = view.title;
-    workspace = main.querySelector(".log") ? new Workspace(main.querySelector(".workspace")) : null;
+    conversation = main.querySelector(".log") ? new Conversation(main.querySelector(".workspace")) : null;
   } catch (error) {
     if (!(error instanceof Failure) || turn !== shown) return;
     fill(main, '<div class="plain"><p class="lead alone"></p><p class="empty"></p></div>');
@@ -89,7 +92,11 @@ async function show() {
 }
 
 function mark() {
+  unread.mark(side);
   const waiting = Number(side.querySelector("[data-waiting]")?.dataset.waiting ?? 0);
+  badge.hidden = !waiting;
+  badge.textContent = waiting;
+  menu.setAttribute("aria-label", waiting ? `Menu, ${waiting} in the inbox` : "Menu");
   document.title = `${waiting ? `(${waiting}) ` : ""}${title} · agent-worker`;
   for (const link of side.querySelectorAll("a[href]")) {
     const here = link.getAttribute("href").split("&tab=")[0] === location.hash.split("&tab=")[0] || (location.hash === "" && link.hash === "#/home");
@@ -128,7 +135,8 @@ const panels = () => document.querySelectorAll(".panel[data-src]");
 
 function heard(event) {
   if (event.event === "gap") return renewAll();
-  workspace?.heard(event);
+  conversation?.heard(event);
+  unread.heard(side, event);
   for (const panel of panels()) {
     const { on, of } = panel.dataset;
     if ((on === "*" || on.split(",").includes(event.event)) && (!of || of === event.workspace)) renew(panel);
@@ -136,57 +144,17 @@ function heard(event) {
 }
 
 function renewAll() {
-  workspace?.catchUp();
+  conversation?.catchUp();
   for (const panel of panels()) renew(panel);
 }
 
-// --- forms, folds
+// --- folds, and what follows a form
 
-document.addEventListener("submit", async (event) => {
-  const form = event.target;
-  if (!form.dataset.do) return;
-  event.preventDefault();
-  const told = form.querySelector(".told"), [method, path] = form.dataset.do.split(" ");
-  told.textContent = "";
-  form.toggleAttribute("data-busy", true);
-  try {
-    const answer = await request(method, path, values(form, event.submitter));
-    if (form.dataset.tells) tell(form.dataset.tells, answer);
-    form.reset();
-    form.querySelectorAll("textarea").forEach((each) => { each.style.height = ""; });
-    if (form.dataset.then) location.hash = form.dataset.then.replace(/\{(\w+)\}/g, (_, name) => encodeURI(answer[name]));
-    form.dispatchEvent(new CustomEvent("done", { bubbles: true, detail: answer }));
-    const panel = form.closest(".panel");
-    if (panel) renew(panel, 0);
-    if (side.firstElementChild) renew(side.firstElementChild);
-  } catch (error) {
-    if (!(error instanceof Failure)) throw error;
-    told.textContent = error.hint ? `${error.message} — ${error.hint}` : error.message;
-    form.dispatchEvent(new CustomEvent("failed", { bubbles: true, detail: error }));
-  } finally {
-    form.removeAttribute("data-busy");
-  }
+forms((form) => {
+  const panel = form.closest(".panel");
+  if (panel) renew(panel, 0);
+  if (side.firstElementChild) renew(side.firstElementChild);
 });
-
-/** What an operation told, as sentences: its form may be gone by then. */
-function tell(id, answer) {
-  const told = [answer].flat().map((each) => `${each.told}.`).join(" ");
-  document.getElementById(id).textContent = `${told[0].toUpperCase()}${told.slice(1)}`;
-}
-
-/** Fields as an operation takes them: `params.x` goes into params, a checkbox is true or left out. */
-function values(form, submitter) {
-  const given = {};
-  for (const [name, value] of new FormData(form, submitter)) {
-    const field = form.elements[name];
-    if (value === "" && !field?.required && field?.dataset?.empty === undefined) continue;
-    const plain = field?.type === "checkbox" ? true : value;
-    const [outer, inner] = name.split(".");
-    if (inner) (given[outer] ??= {})[inner] = String(plain);
-    else given[name] = plain;
-  }
-  return given;
-}
 
 document.addEventListener("toggle", async (event) => {
   const fold = event.target;
@@ -225,6 +193,7 @@ function closeMenu() {
 
 document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
 
+unread.whenSeen(() => unread.mark(side));
 let everConnected = false;
 const live = new Live({
   heard,

@@ -6,25 +6,57 @@ export class Compose {
   #asked = 0;
   #timer = null;
   #at = 0;
+  #failed = null;  // what could not be sent
 
-  constructor(form, sent) {
+  /** `told` hears of each message: sending(text) returns what stands for it, sent(that) and failed(that) end it. */
+  constructor(form, told) {
     this.form = form;
     this.box = form.querySelector("textarea");
     this.list = form.querySelector(".complete");
     this.wakes = form.querySelector(".wakes");
     this.silent = [this.wakes.textContent, this.wakes.classList.contains("calls")];
-    this.names = JSON.parse(this.box.dataset.members);
-    this.preview = JSON.parse(this.box.dataset.preview);
+    this.names = JSON.parse(this.box.dataset.members ?? "[]");
+    this.preview = JSON.parse(this.box.dataset.preview ?? "null");
     this.box.addEventListener("input", () => this.#typed());
     this.box.addEventListener("keydown", (event) => this.#key(event));
     this.box.addEventListener("blur", () => setTimeout(() => this.#close(), 150));
-    this.list.addEventListener("mousedown", (event) => { event.preventDefault(); this.#take(event.target.textContent); });
-    form.addEventListener("done", () => { this.#say(...this.silent); sent(); });
+    this.list?.addEventListener("mousedown", (event) => { event.preventDefault(); this.#take(event.target.textContent); });
+    form.addEventListener("sending", ({ detail }) => this.#sending(detail));
+    form.addEventListener("done", ({ detail }) => told.sent(detail.row));
+    form.addEventListener("failed", ({ detail }) => this.#comeBack(detail));
+    this.told = told;
+  }
+
+  /** The box is free at once. */
+  #sending(sent) {
+    const text = sent.given.message;
+    sent.given.key = this.#failed?.message === text ? this.#failed.key : crypto.randomUUID();
+    this.#failed = null;
+    sent.row = this.told.sending(text);
+    this.#put("");
+    this.#say(...this.silent);
+  }
+
+  /** What could not be sent is in the box again; sent once more, it is the same message, and cannot be said twice. */
+  #comeBack({ given, row }) {
+    this.#failed = given;
+    this.told.failed(row);
+    if (!this.box.value) this.#put(given.message);
+  }
+
+  #put(text) {
+    this.box.value = text;
+    this.#grow();
+  }
+
+  #grow() {
+    this.box.style.height = "";
+    this.box.style.height = `${Math.min(this.box.scrollHeight + 2, 240)}px`;
   }
 
   #typed() {
-    this.box.style.height = "";
-    this.box.style.height = `${Math.min(this.box.scrollHeight + 2, 240)}px`;
+    this.#grow();
+    if (!this.preview) return;
     this.#complete();
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#ask(), 120);
@@ -72,7 +104,7 @@ export class Compose {
   }
 
   #close() {
-    this.list.hidden = true;
+    if (this.list) this.list.hidden = true;
     this.box.removeAttribute("aria-activedescendant");
   }
 
@@ -84,7 +116,7 @@ export class Compose {
   }
 
   #key(event) {
-    const open = !this.list.hidden, many = this.list.children.length;
+    const open = this.list?.hidden === false, many = this.list?.children.length;
     if (open && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
       this.#at = (this.#at + (event.key === "ArrowDown" ? 1 : many - 1)) % many;
       this.#point();

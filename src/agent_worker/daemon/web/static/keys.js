@@ -3,6 +3,9 @@
 const KEYS = [
   ["j k", "next and previous entry"],
   ["Enter", "open the entry"],
+  ["a · x", "approve, deny the entry that is in focus"],
+  ["r", "approve it for the whole run; retry what failed"],
+  ["1 … 9", "answer it with that option"],
   ["c", "write a message"],
   ["/", "find an agent or a workspace"],
   ["g h", "home"],
@@ -27,7 +30,7 @@ export function keys({ main, side }) {
     if (writes(event.target) || document.querySelector("dialog[open]")) return;
     const second = Date.now() - afterG < 1200;
     afterG = 0;
-    const act = second ? go(event.key) : plain(event);
+    const act = second ? go(event.key) : answer(event.key) ?? plain(event);
     if (act) { event.preventDefault(); act(); }
   });
 
@@ -45,6 +48,15 @@ export function keys({ main, side }) {
     return null;
   }
 
+  /** An item that waits for an answer is answered by a key only while it is in focus: the first press goes to it. */
+  function answer(key) {
+    const here = document.activeElement.closest("[data-entry]");
+    const button = (entry) => [...entry.querySelectorAll("[data-press]")].find((each) => each.dataset.press === key);
+    if (here && button(here)) return () => button(here).click();
+    const first = here ? null : [...main.querySelectorAll("[data-entry].item")].find(button);
+    return first ? () => focus(first) : null;
+  }
+
   function go(key) {
     if (key === "h") return () => { location.hash = "#/home"; };
     if (key === "i") return () => { location.hash = "#/inbox"; };
@@ -59,9 +71,13 @@ export function keys({ main, side }) {
     const now = all.indexOf(document.activeElement.closest(ENTRIES));
     const start = main.querySelector(".log") ? all.length : -1;
     const next = all[Math.min(Math.max((now < 0 ? start : now) + by, 0), all.length - 1)] ?? all[0];
-    next.tabIndex = -1;
-    next.focus({ preventScroll: true });
-    next.scrollIntoView({ block: "nearest" });
+    focus(next);
+  }
+
+  function focus(entry) {
+    entry.tabIndex = -1;
+    entry.focus({ preventScroll: true });
+    entry.scrollIntoView({ block: "nearest" });
   }
 
   // Finding: the list of everything shows what fits; Enter opens the first.

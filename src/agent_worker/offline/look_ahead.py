@@ -98,7 +98,7 @@ def _of_own(agent: AgentDefinition) -> Iterator[Broken]:
 
 def _endpoint(agent: AgentSettings) -> Endpoint:
     provider = agent.provider
-    return Endpoint(provider.name, provider.base_url or "") if provider else Endpoint()
+    return Endpoint(agent.served_by, provider.base_url or "") if provider else Endpoint()
 
 
 def _of_model(model: str, endpoint: Endpoint, path: tuple[str, ...]) -> Iterator[Broken]:

@@ -1,0 +1,48 @@
+"""Which model or coding program new agents use when the person names none: the first that can be used here."""
+
+from __future__ import annotations
+
+import shutil
+
+from agent_worker.core.errors import BadInput
+
+PROGRAMS = ("claude", "codex", "gemini", "opencode")  # in the order of preference
+KEYS = {  # in the order of preference: variable → model
+    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5-5",
+    "OPENAI_API_KEY": "openai/gpt-6-sol",
+    "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-5.5",
+    "GOOGLE_API_KEY": "google/gemini-3.8-flash",
+}
+
+
+def chosen(backend: str | None, model: str | None) -> tuple[str, str | None]:
+    """For a team from a template: a model whose key is there, else a program that is installed, else mock."""
+    if backend or model:
+        return backend or "sdk", model
+    if model := model_with_a_key():
+        return "sdk", model
+    return next(iter(installed()), "mock"), None
+
+
+def chosen_for_one(command: str, backend: str | None, model: str | None) -> tuple[str | None, str | None]:
+    """For one agent, which may change files from the start: a program is named, and not taken for being there."""
+    if backend or model:
+        return backend, model
+    if model := model_with_a_key():
+        return None, model
+    which = next(iter(installed()), "mock")
+    raise BadInput(
+        "it needs a model or a coding program, and there is no key of a model provider",
+        hint=f"{command} --backend {which}; or a key, and then again: agent-worker key set",
+    )
+
+
+def model_with_a_key() -> str | None:
+    from agent_worker.offline.checks import keys_of_a_start
+
+    there = {each["variable"] for each in keys_of_a_start() if each["source"] != "unapproved"}
+    return next((model for key, model in KEYS.items() if key in there), None)
+
+
+def installed() -> list[str]:
+    return [name for name in PROGRAMS if shutil.which(name)]

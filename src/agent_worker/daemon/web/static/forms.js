@@ -1,0 +1,62 @@
+// Forms: each names the operation it does (data-do), where to go then (data-then), and where its answer is told (data-tells).
+
+import { Failure, request } from "./api.js";
+
+const last = new WeakMap();  // form → its last request: what is sent one after the other arrives in that order
+
+/** `then` is called with a form whose operation was done. */
+export function forms(then) {
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (!form.dataset.do) return;
+    event.preventDefault();
+    if (form.hasAttribute("data-busy") && !form.matches(".compose")) return;  // pressed twice
+    const sent = { given: values(form, event.submitter) };
+    form.querySelector(".told").textContent = "";
+    form.toggleAttribute("data-busy", true);
+    form.dispatchEvent(new CustomEvent("sending", { detail: sent }));
+    const turn = (last.get(form) ?? Promise.resolve()).then(() => submit(form, sent, then)).finally(() => {
+      if (last.get(form) === turn) form.removeAttribute("data-busy");
+    });
+    last.set(form, turn);
+  });
+}
+
+/** `sent` is known to whoever heard of it as `sending`: the same comes with `done` or `failed`. */
+async function submit(form, sent, then) {
+  const [method, path] = form.dataset.do.split(" ");
+  try {
+    sent.answer = await request(method, path, sent.given);
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    form.querySelector(".told").textContent = error.hint ? `${error.message} — ${error.hint}` : error.message;
+    form.dispatchEvent(new CustomEvent("failed", { detail: sent }));
+    return;
+  }
+  if (form.dataset.tells) tell(form.dataset.tells, sent.answer);
+  if (!form.matches(".compose")) form.reset();  // there, the next message may have been begun
+  if (form.dataset.then) location.hash = form.dataset.then.replace(/\{(\w+)\}/g, (_, name) => encodeURI(sent.answer[name]));
+  form.dispatchEvent(new CustomEvent("done", { detail: sent }));
+  then(form);
+}
+
+/** What an operation told, as sentences: its form may be gone by then. */
+function tell(id, answer) {
+  const told = [answer].flat().map((each) => `${each.told}.`).join(" ");
+  document.getElementById(id).textContent = `${told[0].toUpperCase()}${told.slice(1)}`;
+}
+
+/** Fields as an operation takes them: `params.x` goes into params, a checkbox is true or left out. The button that was
+    pressed adds what it says (data-with). */
+function values(form, submitter) {
+  const given = {};
+  for (const [name, value] of new FormData(form, submitter)) {
+    const field = form.elements[name];
+    if (value === "" && !field?.required && field?.dataset?.empty === undefined) continue;
+    const plain = field?.type === "checkbox" ? true : value;
+    const [outer, inner] = name.split(".");
+    if (inner) (given[outer] ??= {})[inner] = String(plain);
+    else given[name] = plain;
+  }
+  return Object.assign(given, JSON.parse(submitter?.dataset.with ?? "{}"));
+}

@@ -1,0 +1,123 @@
+"""A PostgreSQL of the suite's own: on loopback, run by an unprivileged user, gone when the tests are over.
+
+`poe test-setup` installs it from Debian. Where it is missing, tests that need it skip and say so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.needs import skip_without
+
+#: Where Debian puts each version; elsewhere the programs are found like others.
+DEBIAN = Path("/usr/lib/postgresql")
+NOBODY = "nobody"  # PostgreSQL refuses to be run by root
+PATIENCE = "60"  #: seconds for it to start or to stop
+#: Nothing here outlives the tests, so nothing is synced; that a commit is on disk is proved elsewhere.
+SETTINGS = """
+fsync = off
+full_page_writes = off
+listen_addresses = '127.0.0.1'
+max_connections = 60
+unix_socket_directories = ''
+wal_level = minimal
+max_wal_senders = 0
+"""
+
+
+def programs() -> Path | None:
+    """The directory of `initdb` and `pg_ctl`, of the newest version there is; None without one."""
+    found = sorted(DEBIAN.glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    if found:
+        return found[-1].parent
+    plain = shutil.which("initdb")
+    return Path(plain).resolve().parent if plain else None
+
+
+@dataclass
+class Cluster:
+    """A server that runs, and the databases that tests make in it."""
+
+    programs: Path
+    directory: Path
+    port: int
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql://tester@127.0.0.1:{self.port}/{database}"
+
+    def new_database(self, *, locale: str = "C") -> str:
+        """The URL of an empty database."""
+        name = f"test_{os.getpid()}_{next(self._numbers)}"
+        self.run(f"create database {name} template template0 encoding 'UTF8' locale '{locale}'")
+        return self.url(name)
+
+    def run(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """As its owner, outside of what is tested."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            cursor = connection.execute(sql, values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def start(self) -> None:
+        self._control("start", "-w", "-t", PATIENCE, "-o", f"-p {self.port}", "-l", str(self.directory / "log"))
+
+    def stop(self, how: str = "immediate") -> None:
+        self._control("stop", "-m", how, "-w", "-t", PATIENCE)
+
+    def _control(self, *words: str) -> None:
+        command = [str(self.programs / "pg_ctl"), "-D", str(self.directory / "data"), "-s", *words]
+        _as_nobody(command, self.directory)
+
+
+def _as_nobody(command: list[str], directory: Path) -> None:
+    lower: dict[str, Any] = {"user": NOBODY, "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
+    env = {"PATH": os.environ["PATH"], "LC_ALL": "C", "HOME": str(directory)}
+    # A server that is started keeps what it was given: nobody would see the end of a pipe.
+    with (directory / "told").open("w+") as told:
+        done = subprocess.run(command, check=False, cwd=directory, env=env, stdout=told, stderr=told, **lower)
+        told.seek(0)
+        assert done.returncode == 0, f"{' '.join(command)}: {told.read()}"
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@contextmanager
+def open_cluster() -> Iterator[Cluster]:
+    found = programs()
+    if found is None:
+        skip_without("postgresql")
+        raise AssertionError  # it has skipped
+    # Not beneath pytest's own directory, which only its user may enter.
+    directory = Path(tempfile.mkdtemp(prefix="agent-worker-pg-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
+    if os.geteuid() == 0:
+        shutil.chown(directory, NOBODY, "nogroup")
+    cluster = Cluster(found, directory, _free_port())
+    data = directory / "data"
+    make = [str(found / "initdb"), "-D", str(data), "-U", "tester", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
+    try:
+        _as_nobody(make, directory)
+        with (data / "postgresql.conf").open("a") as settings:
+            settings.write(SETTINGS)
+        cluster.start()
+        try:
+            yield cluster
+        finally:
+            cluster.stop()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
