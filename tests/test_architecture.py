@@ -64,6 +64,8 @@ LIBRARIES = {
     "tree_sitter_bash": {"trust"},
     "numpy": {"memory"},
     "wordllama": {"memory"},
+    "safetensors": {"memory"},
+    "tokenizers": {"memory"},
 }
 
 #: Importing one of these brings in libraries whose modules import each other.

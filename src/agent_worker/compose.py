@@ -153,7 +153,7 @@ async def _wired(
     )
     closing.push_async_callback(factory.catalogue.close)
     closing.push_async_callback(factory.servers.close)
-    libraries = WorkspaceLibraries(settings.trust)
+    libraries = WorkspaceLibraries(settings.trust, settings.chosen.semantic.model)
     await asyncio.to_thread(libraries.sweep, await database.read(workspace_rows.kept_ids))
     closing.callback(bus.listen(partial(_drop_index, libraries), WorkspaceChanged))
     registry, log_files = Registry(settings.chosen, libraries), LogFiles(database, bus)

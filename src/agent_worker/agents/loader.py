@@ -311,7 +311,9 @@ class Loader:
         )
         try:
             home = Root(project.root).beneath(definition.personal_dir) if has_home else None
-            return replace(worker, home=home, library=Library(home, definition.name))
+            return replace(
+                worker, home=home, library=Library(home, definition.name, model=self._registry.settings.semantic.model)
+            )
         except AgentWorkerError as error:
             return _unfit(worker, error)
 

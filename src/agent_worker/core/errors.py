@@ -43,6 +43,8 @@ class AgentWorkerError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(hint)  # a traceback shows it too
 
 
 class BadInput(AgentWorkerError):

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 import psycopg
+from psycopg import sql
 
 from agent_worker.core.errors import DiskFull, InUse, NotNow, Refused, StorageFault, Unreachable
 from agent_worker.core.events import Bus
@@ -396,7 +397,7 @@ def _locking(projects: Collection[str | None]) -> str:
     """Lock these projects, or all of them if one of the changes does not say which it is about."""
     if None in projects:
         return "select id from project order by id for update"
-    listed = ", ".join("'" + str(each).replace("'", "''") + "'" for each in sorted(set(map(str, projects))))
+    listed = ", ".join(sql.Literal(each).as_string() for each in sorted(set(map(str, projects))))
     return f"select id from project where id in ({listed}) order by id for update"
 
 

@@ -345,11 +345,11 @@ class AgentSettings(Block):
         backend = str(written.get("backend", "sdk"))  # if there is no such backend, that is enough to know
         if backend == "sdk" and written.get("model") is None:
             yield Broken(("model",), "is required for backend sdk", "such as anthropic/claude-sonnet-5-5")
+        if _serves_nobody(written):
+            yield Broken(("provider", "name"), "is required where model names no provider")
         if written.get("requires"):
             told = "chooses among several machines, which needs PostgreSQL; here agents work on one"
             yield Broken(("requires",), told, "remove it")
-        if _serves_nobody(written):
-            yield Broken(("provider", "name"), "is required where model names no provider")
         if backend == "acp" and written.get("command") is None:
             yield Broken(("command",), "is required for backend acp", "the program that speaks ACP, as a list")
         if backend in _BACKENDS - {"acp"} and written.get("command") is not None:

@@ -145,9 +145,9 @@ async def _unlearn(
             taken.proposals.extend(f"{worker.name}: {each}" for each in gone)
         how = partial(revert, since=since, sources=sources, now=service.runtime.clock.now())
         _add(taken, await asyncio.to_thread(how, worker.home, deeds), worker.name)
-        await service.runtime.public.publish(worker)
         # Last: whoever searched meanwhile took in what the files still said.
         await asyncio.to_thread(worker.library.begin_anew)
+        await service.runtime.public.publish(worker)
 
 
 def _add(taken: TakenBack, found: Reverted, name: str) -> None:

@@ -93,7 +93,7 @@ async def make_app(identity: Identity) -> App:
         Route("/mcp", mcp, methods=["POST"]),  # a GET would be a stream that nothing is ever sent on
         Route("/v1/{path:path}", openai),
         *Routes(service).routes(OPERATIONS.values()),
-        *page_routes(service, tokens),
+        *page_routes(service, tokens, private),
     ]
     app = Starlette(
         routes=routes,

@@ -76,11 +76,23 @@ async def home(service: Service) -> View:
     if not found:
         return View("Home", _welcome())
     parts = [await _project(service, each) for each in found]
-    return View("Home", panel(*parts, src=source("home"), on="agent,workspace,ended,inbox", class_="plain home"))
+    view = panel(*parts, _sign_out(), src=source("home"), on="agent,workspace,ended,inbox", class_="plain home")
+    return View("Home", view)
+
+
+def _sign_out() -> Html:
+    return form(
+        "POST /page/logout",
+        button("Sign out", class_="quiet"),
+        h("span", "A page stays signed in for thirty days. This signs out all of them.", class_="less"),
+        label="Sign out",
+        class_="inline",
+    )
 
 
 async def _statuses(service: Service) -> list[Status]:
-    """Of the projects that have something in them."""
+    """Of the projects that have something in them, also those of former days."""
+    await service.open_known()
     known = [p for p in await projects.projects_list(service) if p.agents or p.workflows or p.problems]
     return [await projects.status(service, p.root) for p in known]
 

@@ -22,7 +22,7 @@ whenSignedOut(() => {
   if (door.open) return;
   document.getElementById("door-why").textContent = title === "agent-worker"
     ? "This page opens with a code that is good for one minute."
-    : "The daemon was restarted. Sign in again, and this page carries on where it was.";
+    : "You were signed out. Sign in again, and this page carries on where it was.";
   door.showModal();
 });
 
@@ -39,8 +39,9 @@ async function enter(code) {
   try {
     await signIn(code);
   } catch (error) {
+    if (signedIn()) return begin();  // an old address was opened where a page is signed in
     whenOut();
-    told.textContent = `${error.message}. ${error.hint ? `Type: ${error.hint}` : ""}`;
+    told.textContent = error.status === 401 ? "This code does not open the page: it was used, or is older than a minute. Type agent-worker web for a new one." : `${error.message}.`;
     return;
   }
   door.close();
