@@ -164,10 +164,8 @@ async def test_old_events_go_while_the_process_lives(
 async def test_a_database_that_sorts_otherwise_is_refused_with_the_command_that_makes_a_fit_one(
     cluster: Cluster,
 ) -> None:
-    if not cluster.run("select 1 from pg_collation where collname = 'en_US.utf8'"):
-        pytest.skip("this machine knows no other order")
-    url = cluster.new_database(locale="en_US.utf8")
-    with pytest.raises(StorageFault, match=r"sorts by en_US\.utf8") as caught:
+    url = cluster.new_database(locale="en")
+    with pytest.raises(StorageFault, match="sorts by the rules of a language") as caught:
         await PostgresDatabase.open(url, Bus())
     assert caught.value.hint.startswith("createdb --template=template0 --locale=C")
 

@@ -34,6 +34,7 @@ from agent_worker.database.postgres_session import (
     PostgresTransaction,
     connect,
     hold_alone,
+    numbered,
     place_of,
     prepare,
 )
@@ -94,7 +95,8 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         self._writer: PostgresTransaction | None = None
         self._ending = threading.Event()
         self._xid = ""  # of the transaction that is being committed: whether it was can be asked
-        self._forgot = 0  # number of the last event when the oldest went
+        self._last = 0  # number of the last event of ours
+        self._forgot = 0  # and what that was when the oldest went
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
         self._local = threading.local()
         self._reading: list[Connection] = []
@@ -260,7 +262,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         began = time.monotonic()
         for pause in _pauses():
             try:
-                if self._xid and self._was_committed(group):
+                if self._xid and self._was_committed():
                     break
                 self._attempt(group)
                 break
@@ -274,6 +276,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
                 self._drop_writer()
                 return fail(group, StorageFault(f"the database cannot be written: {error}", hint="agent-worker doctor"))
         self.trouble = self._xid = ""
+        self._forget_events()
 
     def _gives_up(self, error: psycopg.Error, pause: float, began: float) -> StorageFault | None:
         """Of what may be stored nobody is told that it is not: only the server knows, so it is waited for."""
@@ -347,31 +350,37 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         job.records = [event_rows.as_row(event, at=at) for event in job.told if event.kept]
 
     def _end(self, connection: Connection, group: Jobs) -> None:
-        """One trip: events are numbered and stored, and it is committed. The numbers grow with the commits."""
-        records = [record for job in group if job.error is None for record in job.records]
-        with connection.pipeline():
-            stored = None
-            if records:
-                stored = connection.execute(event_rows.STORE_NUMBERED, event_rows.as_columns(records))
+        """Events are numbered, and stored in one trip with the commit: so the numbers grow with the commits."""
+        records = [record[1:] for job in group if job.error is None for record in job.records]
+        if not records:
             connection.execute("commit")
-        if stored is not None:
-            self._number(group, [row[0] for row in stored.fetchall()])
+            return
+        last = connection.execute(numbered(event_rows.TAKE_NUMBERS)[0].encode(), [len(records)]).fetchone()
+        assert last is not None
+        first = last[0] - len(records) + 1
+        with connection.pipeline(), connection.cursor() as cursor:
+            rows = [(number, *record) for number, record in enumerate(records, first)]
+            cursor.executemany(numbered(event_rows.STORE_NUMBERED)[0].encode(), rows)
+            # Before the answer: if that is lost and the commit was made, they are known.
+            self._number(group, first)
+            cursor.execute("commit")
 
-    def _number(self, group: Jobs, numbers: Collection[int]) -> None:
-        kept = [event for job in group if job.error is None for event in job.told if event.kept]
-        for event, number in zip(kept, sorted(numbers), strict=True):
+    def _number(self, group: Jobs, first: int) -> None:
+        kept = (event for job in group if job.error is None for event in job.told if event.kept)
+        for number, event in enumerate(kept, first):
             object.__setattr__(event, "number", number)  # nobody else has seen it yet
-        self._forget_events(max(numbers))
+            self._last = number
 
-    def _forget_events(self, last: int) -> None:
-        if last - self._forgot >= EVENTS_OVER and self._writer:
-            self._forgot = last
+    def _forget_events(self) -> None:
+        if self._last - self._forgot >= EVENTS_OVER and self._writer:
+            self._forgot = self._last
             try:
-                self._writer.connection.execute(event_rows.DROP_NUMBERED, [last - EVENTS_KEPT])
+                oldest = self._last - EVENTS_KEPT
+                self._writer.connection.execute(numbered(event_rows.DROP_NUMBERED)[0].encode(), [oldest])
             except psycopg.Error:
                 log.warning("old events could not be dropped; the next commits try again")
 
-    def _was_committed(self, group: Jobs) -> bool:
+    def _was_committed(self) -> bool:
         """The connection broke in the commit: PostgreSQL knows whether it was made, and by then has ended it."""
         if self._writer is None:
             self._open_writer()
@@ -380,12 +389,8 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         while (state := _state_of(connection, self._xid)) == "in progress":
             time.sleep(PAUSES[1])
         log.warning("the connection was lost in a commit, which was %s", state)
-        if state != "committed":
-            self._xid = ""
-            return False
-        if numbers := [row[0] for row in connection.execute(event_rows.OF_TRANSACTION, [self._xid])]:
-            self._number(group, numbers)
-        return True
+        self._xid = ""
+        return state == "committed"
 
     def _judge(self, error: psycopg.Error) -> StorageFault:
         if error.sqlstate == "53100":

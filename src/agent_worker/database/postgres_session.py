@@ -189,12 +189,12 @@ def unfit(connection: Connection) -> Sequence[str]:
     if version < OLDEST:
         return f"PostgreSQL {version // 10000} is too old: 14 is needed", "use a newer server"
     found = connection.execute(
-        """select datcollate, pg_encoding_to_char(encoding), current_database()
+        """select 'B' < 'a' and 'a-b' < 'aa', pg_encoding_to_char(encoding), current_database()
              from pg_database where datname = current_database()"""
     ).fetchone()
-    collation, encoding, name = found or ("", "", "")
-    if collation.partition(".")[0] not in ("C", "POSIX"):
-        return f"the database {name} sorts by {collation}: names would stand in another order", CREATE
+    plain_order, encoding, name = found or (False, "", "")
+    if not plain_order:
+        return f"the database {name} sorts by the rules of a language: names would stand in another order", CREATE
     if encoding != "UTF8":
         return f"the database {name} stores text as {encoding}, not as UTF8", CREATE
     try:
