@@ -63,6 +63,8 @@ async def test_an_agent_publishes_with_its_tool_and_the_next_team_gets_it_too(he
     )
     await here.do("send", to="@duo", message="@alice tell everybody")
     await (await here.workspace("duo")).quiet()
+    here.mocks["alice"].then(says("hello"))
+    await here.ask("alice", "hi")  # it waits until all is done that comes after a run
     assert "We deploy on Mondays" in await document(here)
     await here.do("workflow_start", workflow="duo", tag="second")
     found = await here.do("doc_read", at="@duo:second", name="memory/alice.md")
@@ -104,7 +106,9 @@ async def test_A6_what_is_taken_back_is_gone_from_it(here: House) -> None:
     )
     await here.do("send", to="@duo", message="@alice tell everybody")
     await (await here.workspace("duo")).quiet()
-    (run,) = [each for each in await here.do("runs_list") if each["agent"] == "alice"]
+    here.mocks["alice"].then(says("hello"))
+    await here.ask("alice", "hi")
+    run = min((each for each in await here.do("runs_list") if each["agent"] == "alice"), key=lambda each: each["id"])
     await here.do("memory_revert", name="alice", source=run["id"])
     assert await document(here) == ""
 
