@@ -82,6 +82,13 @@ async def test_A4_no_agent_writes_it(here: House, name: str) -> None:
     assert await document(here) == before
 
 
+async def test_it_is_not_counted_as_work_of_the_team(here: House) -> None:
+    await share(here, "on Mondays")
+    assert await document(here)
+    ended = await here.do("workflow_stop", instance="duo")
+    assert "memory/alice.md" not in str(ended)
+
+
 async def test_a_person_is_told_how_to_change_it(here: House) -> None:
     with pytest.raises(Refused, match="generated") as error:
         await here.do("doc_write", at="@duo", name="memory/alice.md", text="mine")
