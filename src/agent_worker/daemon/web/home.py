@@ -48,7 +48,8 @@ async def side(service: Service) -> View:
         "",
         panel(
             h("p", h("a", "agent-worker", href="#/home"), class_="brand"),
-            h("input", type="search", placeholder="Find   /", aria_label="Find an agent or a workspace"),
+            h("input", type="search", placeholder="Find   /   Ctrl-K", aria_label="Find anything", maxlength=400),
+            h("p", h("a", "Search everything", href="#/search"), class_="everything", hidden=True, data_lasting=True),
             h(
                 "ul",
                 h("li", h("a", "Home", href="#/home")),
