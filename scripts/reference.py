@@ -26,6 +26,7 @@ from agent_worker.tools.task import bash
 sys.path.insert(0, str(Path(__file__).parent))
 
 from links import slug
+from python_reference import python_page
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 NOTE = "Written by `uv run poe reference` from the code; do not edit.\n"
@@ -54,6 +55,7 @@ told in [providers and keys](../guides/keys.md).
 """
 OURS = {
     "AGENT_WORKER_HOME": "the home of the daemon, one for each: `~/.agent-worker` unless it is set",
+    "AGENT_WORKER_DATABASE_URL": "a [PostgreSQL](../guides/postgresql.md) that keeps the state instead of the home",
     "AGENT_WORKER_PORT": "the [port](../guides/keeping-it-safe.md#the-port) the daemon listens on, and no other",
 }
 OTHERS = {
@@ -117,6 +119,7 @@ def pages() -> dict[str, str]:
         "settings.md": settings(),
         "providers.md": providers(),
         "environment.md": environment(),
+        "python.md": python_page(),
     }
 
 
@@ -171,10 +174,16 @@ def settings() -> str:
     for name, field in Settings.model_fields.items():
         variable = f"`{VARIABLES[name]}`" if name in VARIABLES else ""
         default = shown(name, field.default)
-        example = f"`{name}: {(field.examples or [''])[0]}`"
+        example = f"`{name}: {_as_yaml((field.examples or [''])[0])}`"
         may_it = may[scope_of(name)]
         lines.append(f"| `{name}` | `{default}` | {example} | {may_it} | {variable} | {field.description} |")
     return "\n".join(lines) + "\n"
+
+
+def _as_yaml(value: Any) -> str:
+    return (
+        f"{{ {', '.join(f'{key}: {each}' for key, each in value.items())} }}" if isinstance(value, dict) else str(value)
+    )
 
 
 def providers() -> str:

@@ -1,4 +1,4 @@
-"""Install what some tests need from elsewhere: bubblewrap, Chromium, PostgreSQL from Debian, coding programs from npm.
+"""Install what some tests need from elsewhere: Debian's bubblewrap, Chromium, PostgreSQL; programs from npm and PyPI.
 
 Where that is not possible (no root, no apt, no npm, no network) it says what is missing and ends well: the tests that
 need it skip, and say so too.
@@ -23,6 +23,8 @@ PROGRAMS = {
     "opencode-ai": "1.18.33",
     "@google/gemini-cli": "0.61.0",
 }
+#: PyPI package → version. They live beside the project, not in it: what they need is no business of ours.
+PYTHON_PROGRAMS = {"llm": "0.36"}
 #: command → Debian package
 PACKAGES = {
     "bwrap": "bubblewrap",
@@ -35,7 +37,7 @@ PACKAGES = {
 
 
 def main() -> None:
-    for what, why in (system_packages(), programs()):
+    for what, why in (system_packages(), programs(), python_programs()):
         if what:
             print(
                 f"not installed, because {why}: {', '.join(what)}. The tests that need it will skip.", file=sys.stderr
@@ -67,6 +69,21 @@ def programs() -> tuple[list[str], str]:
     quiet = ["--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1"]
     done = _succeeds([npm, "install", "--prefix", str(TOOLS), *quiet, *wanted], dict(os.environ))
     return ([], "") if done else (wanted, "npm could not do it")
+
+
+def python_programs() -> tuple[list[str], str]:
+    place = TOOLS / "python"
+    known = {path.name for path in place.glob("lib/python*/site-packages/*.dist-info")}
+    wanted = [f"{name}=={v}" for name, v in PYTHON_PROGRAMS.items() if f"{name}-{v}.dist-info" not in known]
+    if not wanted:
+        return [], ""
+    uv = shutil.which("uv")
+    if uv is None:
+        return wanted, "there is no uv"
+    env = dict(os.environ)
+    made = place.exists() or _succeeds([uv, "venv", "--quiet", str(place)], env)
+    done = made and _succeeds([uv, "pip", "install", "--quiet", "--python", str(place / "bin/python"), *wanted], env)
+    return ([], "") if done else (wanted, "uv could not do it")
 
 
 def installed(name: str) -> str:

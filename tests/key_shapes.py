@@ -15,6 +15,7 @@ BASE32 = UPPER + "234567"
 
 #: Service → parts of its key: a text stands for itself, a pair is so many characters of an alphabet.
 SHAPES: dict[str, tuple[str | tuple[int, str], ...]] = {
+    "agent-worker": ("aw" + "door_", (43, WEB)),
     "aws access key": ("AK" + "IA", (16, BASE32)),
     "aws temporary key": ("AS" + "IA", (16, BASE32)),
     "aws secret": ("aws_secret_access" + "_key = ", (40, BASE64)),

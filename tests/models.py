@@ -20,7 +20,8 @@ MODELS = {"anthropic": "anthropic/claude-sonnet-5", "chat": "openai-chat/gpt-5"}
 
 
 def sdk(server: ModelServer, mode: str = "script", *, family: str = "anthropic", more: str = "") -> str:
-    """The definition of an agent whose model is the fake server."""
+    """The definition of an agent whose model is the fake server. It learns nothing by itself unless `more` says so."""
+    more = more if "auto_memory" in more else f"auto_memory: false\n{more}"
     name, suffix = ("anthropic", "") if family == "anthropic" else ("openai-chat", "/v1")
     return (
         f"backend: sdk\nmodel: {MODELS[family]}\nprompt: {{ system: You are a worker. }}\n"

@@ -16,12 +16,15 @@ MISSING = "missing: "
 STRICT = "AGENT_WORKER_NO_SKIPS"
 #: Where `poe test-setup` puts programs from npm.
 NPM = Path(__file__).parent.parent / ".tools" / "node_modules"
+#: And programs from PyPI, in a place of their own: `bin/llm`.
+PYPI = Path(__file__).parent.parent / ".tools" / "python"
 #: These start programs of others, which take seconds each: the tier `programs`.
 STARTS_PROGRAMS = (
     "tests/backends/programs/test_acp_programs.py",
     "tests/backends/programs/test_mixed_team.py",
     "tests/backends/programs/test_probe.py",
     "tests/backends/programs/test_real_programs.py",
+    "tests/doors/test_llm.py",
     "tests/shells/test_inspector.py",
 )
 

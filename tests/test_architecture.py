@@ -32,14 +32,17 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("service",),
     ("compose",),
     ("api",),
+    ("testing", "pytest_fixtures"),
+    ("doors",),
     ("daemon",),
-    ("local",),
+    ("offline",),
     ("cli",),
 )
 
 #: Each third-party library is imported in one to three places.
 LIBRARIES = {
     "apsw": {"database", "memory"},
+    "psycopg": {"database"},
     "yaml": {"definitions", "memory", "tools"},
     "pydantic": {"core", "definitions", "tools", "backends", "service"},
     "pydantic_core": {"definitions", "backends"},
@@ -50,7 +53,7 @@ LIBRARIES = {
     "genai_prices": {"backends"},
     "pyreqwest": {"backends"},
     "httpx2": {"tools"},
-    "starlette": {"daemon"},
+    "starlette": {"doors", "daemon"},
     "uvicorn": {"daemon"},
     "markdown_it": {"daemon"},
     "nh3": {"daemon"},
@@ -61,6 +64,8 @@ LIBRARIES = {
     "tree_sitter_bash": {"trust"},
     "numpy": {"memory"},
     "wordllama": {"memory"},
+    "safetensors": {"memory"},
+    "tokenizers": {"memory"},
 }
 
 #: Importing one of these brings in libraries whose modules import each other.
@@ -78,15 +83,17 @@ CLOCKS = {
     "core/clock.py": "the clock itself",
     "core/ids.py": "the time an id was made only puts ids into a rough order",
     "core/failpoints.py": "waits to be killed, in tests",
+    "api/connected.py": "waits for a daemon that is gone, which sends no event",
     "client/": "the command line waits for another process",
     "cli/": "a program that ends before a clock could matter; ages are shown to a person",
-    "local/stored.py": "waits for a daemon that is stopping, and names files by the time",
+    "offline/stored.py": "waits for a daemon that is stopping, and names files by the time",
     "database/runtime_lock.py": "waits for another process that is about to end",
     "database/sqlite.py": "the writer has a thread of its own; the time of an event is shown and decides nothing",
+    "database/postgres.py": "the same; and it waits for a server that is away",
     "daemon/process/lock.py": "waits for another process that is about to write its name",
     "daemon/http/connection.py": "patience with a socket, by the time of the event loop",
     "daemon/http/server.py": "the same",
-    "daemon/http/routes.py": "lets the last bytes leave before the process ends",
+    "doors/event_stream.py": "lets the last bytes leave before the process ends",
     "daemon/web/rendering.py": "patience with another process, in a thread",
     "daemon/web/home.py": "which days a person is shown",
     "processes/child.py": "waits for a real process to be gone",
@@ -116,8 +123,8 @@ def test_imports_point_down() -> None:
 
 
 def test_the_command_line_knows_the_client_and_the_core() -> None:
-    """What a command does itself, without the daemon, is in local/, and loaded when that command runs."""
-    none(rules.foreign_imports(SOURCE, "cli", allowed={"client", "core"}, late={"local"}))
+    """What a command does itself, without the daemon, is in offline/, and loaded when that command runs."""
+    none(rules.foreign_imports(SOURCE, "cli", allowed={"client", "core"}, late={"offline"}))
 
 
 def test_every_command_has_its_module() -> None:
@@ -158,15 +165,26 @@ def test_importing_the_package_is_cheap() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_importing_the_python_api_loads_only_what_every_project_needs() -> None:
+def test_agents_in_this_process_load_only_what_every_project_needs() -> None:
     """What one project needs and the next does not is imported by whoever needs it; nothing is built before."""
     code = (
-        "import sys, agent_worker.api\n"
-        "ours = {f'agent_worker.{each}' for each in ('cli', 'client', 'daemon', 'local', 'backends.programs.known')}\n"
+        "import sys, agent_worker.api.local, agent_worker.api.runtime\n"
+        "ours = {f'agent_worker.{each}' for each in ('cli', 'daemon', 'offline', 'backends.programs.known')}\n"
         "libraries = {'acp', 'click', 'genai_prices', 'httpx2', 'markdown_it', 'mcp', 'nh3', 'psutil', 'pyreqwest', "
         "'starlette', 'uvicorn', 'importlib.metadata'}\n"
         "built = {'pydantic.plugin._loader'}  # loaded when the first model is built\n"
         "heavy = (ours | libraries | built) & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_program_that_uses_the_daemon_does_not_load_what_runs_agents() -> None:
+    code = (
+        "import sys\n"
+        "from agent_worker import Agent, Answer, Team, connect\n"
+        "connect('.')\n"
+        "heavy = {'pydantic', 'apsw', 'yaml', 'agent_worker.service', 'agent_worker.compose'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -200,7 +218,7 @@ def test_git_is_started_in_one_place() -> None:
 def test_a_git_repository_is_only_used_where_it_is_made() -> None:
     users = {name for name, known in rules.known_by(SOURCE).items() if "agent_worker.processes.git" in known}
     assert users == {
-        "agent_worker.local.checks",
+        "agent_worker.offline.checks",
         *(f"agent_worker.workflows.{name}" for name in ("working_copy", "remote", "repositories", "trees", "walk")),
     }
 
@@ -255,12 +273,12 @@ VIOLATIONS: dict[str, tuple[Check, dict[str, str]]] = {
         {"low/a.py": "if TYPE_CHECKING:\n    import house.high.b", "high/b.py": ""},
     ),
     "a command that knows the service": (
-        lambda root: rules.foreign_imports(root, "cli", {"client"}, {"local"}),
+        lambda root: rules.foreign_imports(root, "cli", {"client"}, {"offline"}),
         {"cli/a.py": "def f():\n    from house.service import runs"},
     ),
     "a command that loads what it may not need": (
-        lambda root: rules.foreign_imports(root, "cli", {"client"}, {"local"}),
-        {"cli/a.py": "from house.local import checks"},
+        lambda root: rules.foreign_imports(root, "cli", {"client"}, {"offline"}),
+        {"cli/a.py": "from house.offline import checks"},
     ),
     "a module that knows too many": (
         lambda root: rules.knows_too_many(root, 2, exempt=set()),

@@ -21,7 +21,7 @@ from tests.teams import write_project
 HOLD = """
 import asyncio, sys, agent_worker
 async def hold():
-    async with agent_worker.open_project(sys.argv[1], home=sys.argv[2] if sys.argv[2:] else None):
+    async with agent_worker.local(sys.argv[1], home=sys.argv[2] if sys.argv[2:] else None):
         print("open", flush=True)
         await asyncio.to_thread(sys.stdin.read)
 asyncio.run(hold())
@@ -75,7 +75,7 @@ def another_program(*arguments: Path) -> Iterator[subprocess.Popen[str]]:
 async def test_S7_a_project_that_another_program_has_open_is_refused_with_its_name(project: Path) -> None:
     with another_program(project) as program:
         with pytest.raises(InUse) as refused:
-            async with agent_worker.open_project(project):
+            async with agent_worker.local(project):
                 pass
         assert f"process {program.pid}) works on the project {project}" in refused.value.message
         assert refused.value.hint == f"wait until it has ended, or end it: kill {program.pid}"
@@ -84,13 +84,13 @@ async def test_S7_a_project_that_another_program_has_open_is_refused_with_its_na
 async def test_S7_a_program_that_was_killed_holds_nothing(project: Path) -> None:
     with another_program(project) as program:
         program.kill()
-        async with agent_worker.open_project(project) as opened:
+        async with agent_worker.local(project) as opened:
             await opened.start("review")
 
 
 async def test_S7_it_is_free_again_when_it_is_closed_and_after_an_error(project: Path) -> None:
     async def fail() -> None:
-        async with agent_worker.open_project(project):
+        async with agent_worker.local(project):
             assert holder_of(project) is not None
             raise RuntimeError
 
@@ -101,19 +101,19 @@ async def test_S7_it_is_free_again_when_it_is_closed_and_after_an_error(project:
 
 
 async def test_S7_the_same_program_cannot_have_it_twice(project: Path) -> None:
-    async with agent_worker.open_project(project) as first:
+    async with agent_worker.local(project) as first:
         with pytest.raises(InUse, match=r"this program has the project .* open already"):
-            async with agent_worker.open_project(project):
+            async with agent_worker.local(project):
                 pass
         await first.start("review")  # and the first is none the worse for it
 
 
 @pytest.mark.parametrize("way", ["a link", "a folder inside", "another spelling", "a new name"])
 async def test_S7_whatever_leads_to_a_directory_it_is_one_project(project: Path, way: str) -> None:
-    async with agent_worker.open_project(project):
+    async with agent_worker.local(project):
         path = led_to(project, way)
         with pytest.raises(InUse):
-            async with agent_worker.open_project(path):
+            async with agent_worker.local(path):
                 pass
 
 
@@ -122,11 +122,11 @@ async def test_S7_a_copy_is_another_project_and_so_is_one_inside(project: Path) 
     inner = project / "packages" / "inner"
     write_project(inner, ["bob"])
     async with (
-        agent_worker.open_project(project) as one,
-        agent_worker.open_project(copy) as two,
-        agent_worker.open_project(inner) as three,
+        agent_worker.local(project) as one,
+        agent_worker.local(copy) as two,
+        agent_worker.local(inner) as three,
     ):
-        assert len({one.root, two.root, three.root}) == 3
+        assert len({one.project, two.project, three.project}) == 3
 
 
 async def test_S7_one_home_is_not_opened_twice_even_for_different_projects(project: Path, tmp_path: Path) -> None:
@@ -134,21 +134,21 @@ async def test_S7_one_home_is_not_opened_twice_even_for_different_projects(proje
     write_project(other, ["bob"])
     with another_program(project, tmp_path / "home") as program:
         with pytest.raises(InUse, match=f"process {program.pid}.* works on the database"):
-            async with agent_worker.open_project(other, home=tmp_path / "home"):
+            async with agent_worker.local(other, home=tmp_path / "home"):
                 pass
-        async with agent_worker.open_project(other, home=tmp_path / "home2"):
+        async with agent_worker.local(other, home=tmp_path / "home2"):
             pass
 
 
 async def test_S7_nothing_is_left_in_the_project_for_it(project: Path) -> None:
     before = names_in(project)
-    async with agent_worker.open_project(project):
+    async with agent_worker.local(project):
         assert names_in(project) == before
 
 
 async def test_S7_a_project_that_cannot_be_written_is_held_all_the_same(project: Path) -> None:
     with may_not_be_written(project), another_program(project), pytest.raises(InUse):
-        async with agent_worker.open_project(project):
+        async with agent_worker.local(project):
             pass
 
 

@@ -79,7 +79,7 @@ def test_whatever_starts_programs_of_others_is_in_their_tier() -> None:
     starting = {
         str(path.relative_to(ROOT))
         for path in FILES
-        if path.name.startswith("test_") and {"programs.world", "NPM"} & set(_imported(path))
+        if path.name.startswith("test_") and {"programs.world", "NPM", "PYPI"} & set(_imported(path))
     }
     assert starting == set(STARTS_PROGRAMS)
 

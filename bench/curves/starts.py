@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from agent_worker import api
+from agent_worker import local
 from curves.curve import Rounds, Topic
 from measures.child import child
 from measures.figure import measured
@@ -20,7 +20,7 @@ from measures.teams import write_project
 
 SIZES = (10, 100, 1_000, 10_000)
 ROUNDS = 2
-ABOUT = "A project is opened by `agent_worker.api`: files read, rows made, nobody at work. A thousand: at most 0.7 s."
+ABOUT = "A project is opened by `agent_worker.local`: files read, rows made, nobody at work. A thousand: at most 0.7 s."
 FIRST, AGAIN = "start, all agents new", "start, all agents known"
 MEMORY = "memory with all of them"
 
@@ -40,7 +40,7 @@ async def costs(count: int, folder: Path) -> dict[str, float]:
     found = {}
     for what in (FIRST, AGAIN):
         with measured() as spent:
-            async with api.open_project(root, home=root / "home"):
+            async with local(root, home=root / "home"):
                 weight = psutil.Process().memory_info().rss / 1e6
         found[what] = spent.cpu
     return {**found, MEMORY: weight}

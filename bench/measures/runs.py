@@ -122,11 +122,11 @@ async def _team(folder: Path) -> Figure:
     scripts = {"alice": "script: [say: '@bob please look at it']\n", "bob": "script: [say: it is fine]\n"}
     for round in range(TEAM_ROUNDS):
         root = write_project(folder / f"team{round}", scripts, workflow='kickoff: "@alice what is left to do?"\n')
-        async with agent_worker.open_project(root, home=root / "home") as project:
+        async with agent_worker.local(root, home=root / "home") as project:
             with ours.again():
                 team = await project.start("review")
                 await team.quiet()
-            assert [m.sender for m in await team.messages()] == ["user", "alice", "bob"]
+            assert [m.who for m in await team.messages()] == ["user", "alice", "bob"]
     return Figure(
         "two mock agents, from start to quiet",
         ms(ours.wall),

@@ -17,7 +17,13 @@ from measures.figure import Figure, middle, ms
 TIMES = 5
 WARM = 1  # times before, which compile what is not compiled yet
 BARE = "python itself"
-AT_MOST = {"agent-worker --help": 0.1, "import agent_worker.api": 0.25}  # seconds
+ASK = "a program that asks a mock agent, to its end"
+ASKING = """
+from agent_worker import Agent, local
+with local() as workers:
+    workers.ask_sync(Agent("alice", script=[{"say": "hello"}]), "hello")
+"""
+AT_MOST = {"import agent_worker": 0.05, "agent-worker --help": 0.1, ASK: 0.3}  # seconds
 PROGRAM = str(Path(sys.executable).with_name("agent-worker"))
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 
@@ -62,7 +68,7 @@ RUNS: dict[str, Run] = {
     BARE: python("pass"),
     "import agent_worker": python("import agent_worker"),
     "import agent_worker.cli.main": python("import agent_worker.cli.main"),
-    "import agent_worker.api": python("import agent_worker.api"),
+    ASK: python(ASKING),
     "agent-worker --help": partial(_whole, (PROGRAM, "--help")),
     "agent-worker demo, to its first line": partial(_until_line, (PROGRAM, "demo"), 1),
     "agent-worker demo, to its first message": partial(_until_line, (PROGRAM, "demo"), 3),

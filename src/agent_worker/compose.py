@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -18,10 +19,11 @@ from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.loader import Loader
 from agent_worker.agents.loop import LoopContext, Slots
 from agent_worker.agents.prompt_texts import PromptTexts
+from agent_worker.agents.publishing import PublicMemory
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.supervisor import Supervisor
-from agent_worker.agents.waiting import Waits
+from agent_worker.agents.waiting import WaitingAgent, Waits
 from agent_worker.backends.models.keys import KeyRing
 from agent_worker.backends.models.model_api import Catalogue
 from agent_worker.backends.models.prices import PriceList
@@ -30,8 +32,9 @@ from agent_worker.backends.programs.program import ProgramHost, ToolAccess, owne
 from agent_worker.backends.programs.sessions import forget_sessions
 from agent_worker.core.clock import Clock, SystemClock
 from agent_worker.core.disk_space import Space
-from agent_worker.core.errors import StorageFault
+from agent_worker.core.errors import BadInput, StorageFault
 from agent_worker.core.events import Bus, WorkspaceChanged
+from agent_worker.core.late_imports import taking_turns
 from agent_worker.core.later import dataclass
 from agent_worker.core.redaction import Redactor, secrets_in
 from agent_worker.database.database import Database
@@ -43,6 +46,8 @@ from agent_worker.memory.workspace_library import WorkspaceLibraries
 from agent_worker.proposals.timer import ProposalTimer
 from agent_worker.schedules.schedule import Ticker
 from agent_worker.tools.mcp_servers import McpPool
+from agent_worker.tools.program_functions import GONE_FOR, ProgramFunctions
+from agent_worker.tools.tool import RunIdentity
 from agent_worker.trust.gate import Gate
 from agent_worker.workflows.remote import Remotes
 from agent_worker.workflows.runtime import Runtime
@@ -52,7 +57,7 @@ from agent_worker.workspaces.log_files import LogFiles
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSettings:
-    database: Path | str = ":memory:"
+    database: Path | str = ":memory:"  #: a file of SQLite, or the URL of a PostgreSQL
     chosen: Settings = field(default_factory=Settings)  #: by the user
     approval: Approval = NOTHING_APPROVED  #: endpoints the user, not a project, has allowed
     prices: Root | None = None  #: where prices of models are kept; None: beside the approvals, if there are any
@@ -78,6 +83,15 @@ def _is_allowed(gate: Gate, registry: Registry, project: str, digest: str) -> bo
     """Whether the user allowed just this tool call for good."""
     root = registry.root(project)
     return root is not None and digest in gate.allowed_calls(root)
+
+
+def _tell_wait(waits: Waits, identity: RunIdentity, reason: str) -> None:
+    """A run waits for the program that has its functions, or waits no longer."""
+    if reason:
+        who = WaitingAgent(identity.project, identity.agent, identity.name, identity.workspace)
+        waits.begin(who, "program", reason, seconds=GONE_FOR)
+    else:
+        waits.end(identity.agent)
 
 
 async def _end_quick(database: Database, clock: Clock, programs: Path | None) -> None:
@@ -123,13 +137,7 @@ async def _wired(
     """Open and connect everything one process needs. What was opened last is closed first."""
     bus = Bus()
     redact.register(secrets_in(os.environ))
-    me = RuntimeHolder(reach=settings.reached_by, database=f"sqlite:{settings.database}")
-    locks = ProjectLocks(me)
-    closing.callback(locks.close)
-    if settings.database != ":memory:":  # not in a thread: one that is cancelled would keep the lock
-        closing.callback(os.close, hold_database(Path(settings.database), me))
-    database = await SqliteDatabase.open(settings.database, bus, redact=redact)
-    closing.push_async_callback(database.close)
+    database, locks = await _open_database(settings, bus, redact, closing)
     gate = Gate(settings.trust, clock)
     keys = KeyRing(os.environ, redact, settings.trust, gate)
     program_host = ProgramHost(tool_access, settings.programs, os.environ, settings.approval)
@@ -140,11 +148,12 @@ async def _wired(
         gate,
         program_host,
         keys,
+        ProgramFunctions(clock),
         redact,
     )
     closing.push_async_callback(factory.catalogue.close)
     closing.push_async_callback(factory.servers.close)
-    libraries = WorkspaceLibraries(settings.trust)
+    libraries = WorkspaceLibraries(settings.trust, settings.chosen.semantic.model)
     await asyncio.to_thread(libraries.sweep, await database.read(workspace_rows.kept_ids))
     closing.callback(bus.listen(partial(_drop_index, libraries), WorkspaceChanged))
     registry, log_files = Registry(settings.chosen, libraries), LogFiles(database, bus)
@@ -153,6 +162,7 @@ async def _wired(
     slots = Slots(runs=settings.chosen.runs_at_once, programs=settings.chosen.programs_at_once)
     kept = timedelta(seconds=settings.chosen.keep_prompts)
     recording = RecorderContext(database, bus, clock, redact, PromptTexts(kept), partial(_is_allowed, gate, registry))
+    public = PublicMemory(database, clock)
     supervisor = Supervisor(
         LoopContext(
             recording,
@@ -160,9 +170,11 @@ async def _wired(
             Limiter(clock, settings.chance),
             slots,
             Waits(bus, clock, redact),
+            public,
             space=settings.space,
         )
     )
+    factory.functions.tell = partial(_tell_wait, supervisor.waits)
     closing.push_async_callback(_end_quick, database, clock, settings.programs)
     closing.push_async_callback(supervisor.stop)
     loader = Loader(database, clock, registry, log_files, factory, locks)
@@ -173,11 +185,48 @@ async def _wired(
     proposal_timer = ProposalTimer(database, clock, bus)
     closing.push_async_callback(proposal_timer.close)
     remotes = Remotes(settings.trust.beneath("remote")) if settings.trust else None
-    runtime = Runtime(database, bus, clock, registry, loader, supervisor, log_files, gate, factory)
+    runtime = Runtime(database, bus, clock, registry, loader, supervisor, log_files, gate, factory, public)
     runtime = replace(runtime, remotes=remotes, programs=settings.programs)
     runtime = replace(runtime, home=settings.trust, space=settings.space, prompts_kept=kept)
     closing.callback(bus.close)
     return runtime
+
+
+async def _open_database(
+    settings: RuntimeSettings, bus: Bus, redact: Redactor, closing: AsyncExitStack
+) -> tuple[Database, ProjectLocks]:
+    where = str(settings.database)
+    if "://" in where:
+        database: Database = await _open_postgres(where, bus, redact)
+        me = RuntimeHolder(reach=settings.reached_by, database=database.place)
+    else:
+        me = RuntimeHolder(reach=settings.reached_by, database=f"sqlite:{where}")
+        if where != ":memory:":  # not in a thread: one that is cancelled would keep the lock
+            closing.callback(os.close, hold_database(Path(where), me))
+        database = await SqliteDatabase.open(settings.database, bus, redact=redact)
+    closing.push_async_callback(database.close)
+    locks = ProjectLocks(me)
+    closing.callback(locks.close)
+    return database, locks
+
+
+async def _open_postgres(url: str, bus: Bus, redact: Redactor) -> Database:
+    await asyncio.to_thread(_load_postgres)
+    from agent_worker.database.postgres import PostgresDatabase
+    from agent_worker.database.postgres_session import password_in
+
+    redact.register([password_in(url)])
+    return await PostgresDatabase.open(url, bus, redact=redact, alone=True)
+
+
+def _load_postgres() -> None:
+    """Its library is an extra, and whoever has no URL does not wait for it to be imported."""
+    try:
+        with taking_turns:
+            importlib.import_module("agent_worker.database.postgres")
+    except ImportError:
+        told = "PostgreSQL needs a library that is not installed here"
+        raise BadInput(told, hint="uv tool install '.[postgres]', or pip install '.[postgres]'") from None
 
 
 async def _to_the_end(work: Coroutine[None, None, None]) -> None:

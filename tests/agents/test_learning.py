@@ -11,18 +11,27 @@ from typing import Any
 import pytest
 import yaml
 from tests import stored
+from tests.fakes.model_protocols import Answer
 from tests.fakes.model_server import ModelServer
-from tests.teams import Team, open_team
+from tests.models import sdk
+from tests.teams import Team, kept_prices, open_team
 
 from agent_worker.agents import commands
+from agent_worker.agents.learning import ANSWER, ASKED, SYSTEM, transcript
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.backends.mock import calls, fails, says
+from agent_worker.backends.models.model_api import Catalogue, ModelApi
+from agent_worker.backends.models.prices import PriceList
+from agent_worker.backends.models.providers import Approval
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import Overloaded
+from agent_worker.definitions.agent import AgentDefinition, AutoMemory
 from agent_worker.files.root import Root
 from agent_worker.memory import memory
-from agent_worker.service.runs import runs_list
+from agent_worker.service.agents import agent_info
+from agent_worker.service.runs import explain, runs_list
 from agent_worker.service.service import Service
+from agent_worker.tools.tool import Call, Result
 
 ON = "auto_memory: { model: fake/learner }\n"
 CHOICE = {"kind": "decision", "key": "database", "value": "We use SQLite."}
@@ -345,3 +354,126 @@ async def test_an_agent_without_files_of_its_own_learns_nothing(tmp_path: Path, 
         await team.post("user", "@helper go")
         await team.idle()
     assert learner.asked == []
+
+
+async def test_a_workflow_may_say_that_nothing_is_learned_there(tmp_path: Path, clock: TestClock) -> None:
+    learner = Learner([CHOICE])
+    workflow = "workspace: { provider: sqlite }\nguard: { auto_store: false }\n"
+    async with learning_team(tmp_path, clock, learner, workflow=workflow) as team:
+        await work(team, working, says("we take SQLite"))
+    assert learner.asked == []
+
+
+def test_a_workflow_names_the_model_for_those_who_name_none() -> None:
+    own = AgentDefinition.model_validate({"name": "a", "model": "openai/x", "prompt": {"system": "."}})
+    assert own.within(None, model="fake/words").auto_memory == AutoMemory(model="fake/words")
+    named = own.model_copy(update={"auto_memory": AutoMemory(model="openai/y")})
+    assert named.within(None, model="fake/words") == named
+    off = own.model_copy(update={"auto_memory": False})
+    assert off.within(None, model="fake/words").auto_memory is False
+    assert own.within(None, learns=False, model="fake/words").auto_memory is False
+
+
+# --- by itself ----------------------------------------------------------------------------------------
+
+
+def mind(body: dict[str, Any]) -> Answer:
+    """A model that works, and one that learns: told apart by what they are told to be."""
+    if "matter in a month" in json.dumps(body):
+        return Answer(json.dumps([{"kind": "decision", "key": "deploy day", "value": "We deploy on Mondays."}]))
+    return Answer("All right.")
+
+
+async def test_an_sdk_agent_learns_from_what_the_person_said_without_being_told_to(
+    tmp_path: Path, clock: TestClock, server: ModelServer
+) -> None:
+    server.mind = mind
+    more = "auto_memory: {}\n"
+    async with open_team(
+        tmp_path, "alice", clock=clock, extra={"alice": sdk(server, "think", more=more)}, approval=Approval(local=True)
+    ) as team:
+        await team.dm("alice", "From now on we deploy on Mondays.")
+        await team.idle()
+        await team.dm("alice", "hi")  # it waits until learning is over
+        await team.idle()
+        house = Service(team.runtime)
+        told = await agent_info(house, "alice", str(tmp_path))
+        run = min(await runs_list(house, str(tmp_path)), key=lambda each: each.id)
+        shown = (await explain(house, run.id, full=True)).sent
+    (kept,) = learned(tmp_path, "decisions").values()
+    assert (kept["value"], kept["by"], kept["source"]) == ("We deploy on Mondays.", "user", run.id)
+    assert len(server.requests) == 3
+    assert told.learned is not None
+    assert (told.learned.count, told.learned.requests, told.learned.usd > 0) == (1, 1, True)
+    assert [(each.key, each.value, each.run) for each in told.learned.entries] == [
+        ("deploy day", "We deploy on Mondays.", run.id)
+    ]
+    assert shown is not None
+    assert shown.lesson is not None
+    assert shown.lesson.model == "anthropic/claude-sonnet-5", "nobody knows what is cheap at an endpoint of one's own"
+    assert "From now on we deploy on Mondays." in shown.lesson.prompt
+    assert "matter in a month" in shown.lesson.system
+    assert "We deploy on Mondays." in shown.lesson.answer
+
+
+@pytest.mark.parametrize("said", ["hello!", "thanks", "When do we deploy?", "ok, done", "Is it Monday? Or Friday?"])
+async def test_greetings_and_questions_teach_nothing(
+    tmp_path: Path, clock: TestClock, server: ModelServer, said: str
+) -> None:
+    server.mind = mind
+    more = "auto_memory: {}\n"
+    async with open_team(
+        tmp_path, "alice", clock=clock, extra={"alice": sdk(server, "think", more=more)}, approval=Approval(local=True)
+    ) as team:
+        await team.dm("alice", said)
+        await team.idle()
+        await team.dm("alice", "hi")  # it waits until learning is over
+        await team.idle()
+    assert len(server.requests) == 2
+
+
+async def test_L1_nothing_is_learned_with_money_that_is_spent(
+    tmp_path: Path, clock: TestClock, server: ModelServer
+) -> None:
+    server.mind = mind
+    more = "auto_memory: {}\nlimits: { usd_per_day: 0.000001 }\n"
+    async with open_team(
+        tmp_path, "alice", clock=clock, extra={"alice": sdk(server, "think", more=more)}, approval=Approval(local=True)
+    ) as team:
+        await team.dm("alice", "From now on we deploy on Mondays.")
+        await team.dm("alice", "hi")  # it waits until learning is over
+        await team.until(bool, stored.inbox)
+    assert len(server.requests) == 1
+    assert not (tmp_path / ".agents/alice/memory").exists()
+
+
+@pytest.mark.parametrize("filler", ["a long story ", "長い話です。", "🐦🐦🐦", "x" * 50])
+def test_a_lesson_takes_fifteen_hundred_tokens_at_most(filler: str) -> None:
+    long = filler * 5000
+    call = Call("c1", "note_write", {"title": "a", "text": long})
+    done = [PastStep(Reply(long, (call,)), {"c1": Result("ok")})] * 20
+    asked = transcript([long, long], done, long)
+    tokens = len((SYSTEM + asked).encode()) / 3 + ANSWER
+    assert tokens <= 1500 + ANSWER
+    assert len(asked.encode()) <= ASKED + 100
+    assert asked.startswith("The person said:")
+
+
+@pytest.mark.parametrize(
+    ("own", "chosen"),
+    [
+        ("anthropic/claude-sonnet-5-5", "anthropic/claude-haiku-5-5"),
+        ("anthropic/claude-haiku-5-5", "anthropic/claude-haiku-5-5"),
+        ("openai/gpt-5.4", "openai/gpt-5.4-nano"),
+        ("ollama/qwen3", "ollama/qwen3"),
+    ],
+)
+async def test_the_cheapest_model_of_the_same_provider_learns(own: str, chosen: str) -> None:
+    keys = {"ANTHROPIC_API_KEY": "sk-x", "OPENAI_API_KEY": "sk-y"}
+    catalogue = Catalogue(keys, prices=PriceList(kept_prices()))
+    try:
+        assert await ModelApi(catalogue, env=keys).cheapest(own) == chosen
+        elsewhere = keys | {"ANTHROPIC_BASE_URL": "http://127.0.0.1:1", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
+        assert await ModelApi(catalogue, env=elsewhere).cheapest(own) == own, "who knows what is served there"
+    finally:
+        await catalogue.close()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from tests.teams import open_team
 
-from agent_worker.agents.prompt import SYSTEM, USER, Brief, PromptEntry, PromptLine, compose, tokens_in
+from agent_worker.agents.prompt import SYSTEM, USER, Brief, PromptEntry, PromptLine, PromptText, compose, tokens_in
 from agent_worker.backends.backend import Reply
 from agent_worker.core.clock import TestClock
 
@@ -34,6 +34,7 @@ def overfull() -> Brief:
         sender="user",
         system=HUGE,
         soul={"role": HUGE, "principles": ["one", HUGE]},
+        project=[PromptText("AGENTS.md", HUGE, "0" * 12), PromptText("app/AGENTS.md", HUGE, "1" * 12)],
         memory=[PromptEntry(f"entry {n} {'x' * 400}", "core.yaml") for n in range(500)],
         todos=[f"todo {n} {HUGE}" for n in range(100)],
         workflow_note=HUGE,

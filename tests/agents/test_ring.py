@@ -12,7 +12,7 @@ from agent_worker.backends.mock import calls, fails, says
 from agent_worker.core.clock import TestClock
 from agent_worker.database.presence import commits_in
 from agent_worker.database.sqlite import connect
-from agent_worker.service.messages import Answer, put_question
+from agent_worker.service.messages import Answered, put_question
 
 
 async def test_a_mention_wakes_the_agent_it_names(team: Team) -> None:
@@ -65,7 +65,7 @@ async def test_who_waits_for_an_answer_does_not_collect_those_of_others(tmp_path
         await team.still()
         for number in range(20):
             await put_question(team.runtime, team.loaded, "bob", f"number {number}")
-        assert sum(isinstance(each, Answer) for each in gc.get_objects()) <= 2
+        assert sum(isinstance(each, Answered) for each in gc.get_objects()) <= 2
         assert (await team.meanwhile(asking)).text == "at last"
 
 

@@ -49,7 +49,7 @@ OLD_TEXTS = "what models were sent more than 30 days ago"
 def definition(server: ModelServer, family: str, system: str = "You are a worker.") -> str:
     name, suffix, model = FAMILIES[family]
     return (
-        f"backend: sdk\nmodel: {model}\nsoul: {{ role: a tester }}\n"
+        f"backend: sdk\nauto_memory: false\nmodel: {model}\nsoul: {{ role: a tester }}\n"
         f"prompt:\n  system: {json.dumps(system, ensure_ascii=False)}\n"
         f"provider: {{ name: {name}, base_url: '{server.url('script', suffix)}', api_key: $TEST_KEY }}\n"
     )

@@ -140,7 +140,7 @@ def plant(shared: Path, victim: Path) -> None:
 def worker(model: ModelServer, tools: McpServer) -> str:
     unsafe = ", unsafe: true" if isinstance(find_sandbox(), NoSandbox) else ""
     return (
-        f"backend: sdk\nmodel: anthropic/fake\nprompt: {{ system: You are bob. {PROMPT} }}\n"
+        f"backend: sdk\nauto_memory: false\nmodel: anthropic/fake\nprompt: {{ system: You are bob. {PROMPT} }}\n"
         f"provider: {{ name: anthropic, base_url: {model.url('script')}, api_key: $TEST_KEY }}\n"
         f"tools: [{{ name: bash{unsafe} }}]\n"
         f"mcp_servers:\n  pipe: {{ command: {json.dumps([sys.executable, str(STDIO)])} }}\n"

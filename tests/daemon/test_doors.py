@@ -18,9 +18,11 @@ from agent_worker.core.redaction import Redactor
 from agent_worker.daemon.http import routes
 from agent_worker.daemon.http.asgi import Message, Receive, Send
 from agent_worker.daemon.http.request_guard import LARGEST_BODY, Admin, RequestGuard, Tokens
-from agent_worker.daemon.http.routes import BadRequest, arguments, explained
+from agent_worker.daemon.http.routes import arguments, explained
 from agent_worker.daemon.mcp.hints import _CallerBus
 from agent_worker.daemon.mcp.run_tokens import RunTokens
+from agent_worker.doors import errors as door_errors
+from agent_worker.doors.errors import BadRequest
 from agent_worker.tools.tool import RunIdentity
 
 TOKEN = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
@@ -125,7 +127,7 @@ def test_D8p_an_error_without_a_status_has_that_of_the_nearest_above_it() -> Non
     class Late(BadInput):
         code = "late"
 
-    assert routes.status_of(Late("too late")) == routes.STATUS["bad_input"]
+    assert door_errors.status_of(Late("too late")) == door_errors.STATUS["bad_input"]
 
 
 async def test_L10_who_is_refused_may_finish_sending_and_so_reads_why() -> None:

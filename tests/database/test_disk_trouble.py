@@ -8,7 +8,7 @@ import os
 import pytest
 
 from agent_worker.core.errors import AgentWorkerError
-from agent_worker.daemon.http.routes import status_of
+from agent_worker.doors.errors import status_of
 from agent_worker.files.folder import disk_explained
 
 

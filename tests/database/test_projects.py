@@ -18,6 +18,7 @@ from agent_worker.database.transaction import SqliteTransaction
 OF_ALL = {
     "project": "the projects themselves",
     "event": "counted in the order of commits, for streams over all projects; each says its project",
+    "event_count": "how many of these there were",
     "progress": "how many commits there were",
 }
 
@@ -38,6 +39,7 @@ ABOUT_ALL = {
     "select * from workspace where state = 'left'": "after a start: what a dead host left",
     "select workflow, tag, directory from workspace where state = 'running'": "no two may write the same files",
     "select a.name, a.kind, p.root, w.workflow from agent a": "what is on the disk of agents that are gone",
+    "select t.*, p.root from door_token t join project p": "after a start: the tokens that hold",
     "select id, project, workspace, seq, record from": "the stream of events; each says its project",
 }
 

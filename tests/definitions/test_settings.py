@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from agent_worker.core.errors import DefinitionError
 from agent_worker.definitions.project import load_project
@@ -17,6 +18,7 @@ from agent_worker.definitions.settings import (
     shown,
     tightened,
     with_environment,
+    wrong_model,
 )
 
 
@@ -29,7 +31,7 @@ def test_every_setting_has_a_default_that_can_be_written_and_says_what_it_does()
     defaults = Settings()
     for name, field in Settings.model_fields.items():
         value = shown(name, getattr(defaults, name))
-        written = int(value) if value.isdecimal() else value
+        written = yaml.safe_load(value)
         assert getattr(Settings.model_validate({name: written}), name) == getattr(defaults, name)
         assert field.description
 
@@ -73,3 +75,39 @@ def test_the_schema_of_a_project_has_its_settings_and_not_those_of_the_user() ->
     found = json_schema("project")["$defs"]["ProjectSettings"]["properties"]
     assert set(found) == set(ProjectSettings.model_fields)
     assert all(each["description"] for each in found.values())
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("nowhere", "is not a folder"),
+        ("empty", "has no model.safetensors"),
+        ("weights", "has no config.json"),
+        ("config", "has neither tokenizer.json nor vocab.txt"),
+    ],
+)
+def test_a_folder_that_holds_no_encoder_is_told_by_what_it_lacks(tmp_path: Path, written: str, words: str) -> None:
+    for name, files in {
+        "empty": (),
+        "weights": ("model.safetensors",),
+        "config": ("model.safetensors", "config.json"),
+    }.items():
+        (tmp_path / name).mkdir()
+        for file in files:
+            (tmp_path / name / file).touch()
+    (tmp_path / "settings.yaml").write_text(f"semantic: {{ model: {tmp_path / written} }}\n")
+    (told,) = wrong_model(tmp_path)
+    assert (told.line, told.field, told.message) == (1, "semantic.model", f"{tmp_path / written} {words}")
+    assert "all-MiniLM-L6-v2" in told.hint
+    assert read_settings(tmp_path).semantic.model == tmp_path / written, "the daemon starts all the same"
+
+
+@pytest.mark.parametrize("model", ["models/mine", "[]", "7", "''", '"a\\0b"'])
+def test_a_model_that_is_no_path_is_told(tmp_path: Path, model: str) -> None:
+    (tmp_path / "settings.yaml").write_text(f"semantic: {{ model: {model} }}\n")
+    with pytest.raises(DefinitionError, match=r"settings.yaml:1:\d+: semantic.model: must be a "):
+        read_settings(tmp_path)
+
+
+def test_a_project_does_not_choose_the_model() -> None:
+    assert "semantic" not in ProjectSettings.model_fields

@@ -543,7 +543,7 @@ BUGS = (
         "L4",
         "test_L4_a_run_is_not_stopped_by_the_count_that_let_it_begin",
         Edit(
-            "keep_step",
+            "_spent_up",
             "_with_granted(tx, job.workspace, terms.limits).money_only",
             "_with_granted(tx, job.workspace, terms.limits)",
         ),
@@ -845,7 +845,7 @@ BUGS = (
         "there is something to learn from calls that failed",
         "A6",
         "test_a_run_that_was_only_talk_teaches_nothing",
-        Edit("did_something", "result.ok", "True"),
+        Edit("is_worth_a_look", "result.ok", "True"),
     ),
     bug(
         "a lesson that cannot be kept fails the work",
@@ -1358,7 +1358,7 @@ BUGS = (
         "a write that may wait is made after the next one",
         "D3",
         "test_a_write_that_may_wait_is_part_of_the_next_commit_and_stands_before_it",
-        Edit("SqliteDatabase._hand_over", "[*self._soon, *jobs]", "[*jobs, *self._soon]"),
+        Edit("WriteQueue._hand_over", "[*self._soon, *jobs]", "[*jobs, *self._soon]"),
     ),
     bug(
         "a write that may wait is forgotten when the database closes",
@@ -1994,13 +1994,13 @@ BUGS = (
         "half a pair of characters comes in",
         "D3p",
         "test_D3p_what_cannot_be_stored_and_given_back_is_refused",
-        Edit("_check", '"\\0" in value or _HALF_A_PAIR.search(value)', '"\\0" in value'),
+        Edit("check_texts", '"\\0" in value or _HALF_A_PAIR.search(value)', '"\\0" in value'),
     ),
     bug(
         "names are not looked at as values are",
         "D3p",
         "test_D3p_what_cannot_be_stored_and_given_back_is_refused",
-        Edit("_check", "_check(name, depth + 1)", ""),
+        Edit("check_texts", "check_texts(name, depth + 1)", ""),
     ),
     bug(
         "who is refused is cut off while it sends",

@@ -18,7 +18,7 @@ from typing import Any
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import AgentWorkerError
-from agent_worker.daemon.http.routes import status_of
+from agent_worker.doors.errors import status_of
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.service import Service
 from tests import stored

@@ -20,7 +20,7 @@ import pytest
 
 import agent_worker
 from agent_worker.core.clock import TestClock
-from agent_worker.core.errors import NotRunning
+from agent_worker.core.errors import BackendFailure, NotRunning
 from tests.faults.report import report
 from tests.patience import PATIENCE
 from tests.teams import write_project
@@ -40,7 +40,7 @@ def project(tmp_path: Path) -> Path:
 
 async def program(project: Path, home: Path | None = None) -> None:
     """All that a program does with us, once."""
-    async with agent_worker.open_project(project, home=home, clock=TestClock()) as opened:
+    async with agent_worker.local(project, home=home, clock=TestClock()) as opened:
         team = await opened.start("review")
         await team.send("@bob begin")
         assert (await opened.ask("alice", "hello")).state == "done"
@@ -155,16 +155,16 @@ def test_R11_whoever_still_waits_when_it_closes_is_told(project: Path) -> None:
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     async def left_by_an_error(tasks: list[asyncio.Task[Any]]) -> None:
-        async with agent_worker.open_project(project, clock=TestClock()) as opened:
+        async with agent_worker.local(project, clock=TestClock()) as opened:
             team = await opened.start("review")
-            events = opened.events()
+            events = await opened.events()
 
             async def heard() -> int:
                 return len([event async for event in events])
 
             tasks += [asyncio.create_task(each) for each in (opened.ask("bob", "work"), team.quiet(), heard())]
-            async for event in opened.events():
-                if event.event == "started":
+            async for event in await opened.events():
+                if isinstance(event, agent_worker.RunStarted):
                     raise ZeroDivisionError
 
     asked, quiet, heard = asyncio.run(whole(waiting()))
@@ -175,10 +175,10 @@ def test_R11_whoever_still_waits_when_it_closes_is_told(project: Path) -> None:
 
 async def busy(project: Path, begun: asyncio.Event) -> None:
     """Asks one who never answers."""
-    async with agent_worker.open_project(project, clock=TestClock()) as opened:
+    async with agent_worker.local(project, clock=TestClock()) as opened:
         asking = asyncio.create_task(opened.ask("bob", "work"))
-        async for event in opened.events():
-            if event.event == "started":
+        async for event in await opened.events():
+            if isinstance(event, agent_worker.RunStarted):
                 begun.set()
                 break
         await asking
@@ -222,7 +222,7 @@ def test_R11_whoever_cancels_all_tasks_is_obeyed_by_all(project: Path, nothing_i
     """As the end of a loop does: each is asked once, and waited for."""
 
     async def cancel_all() -> None:
-        async with agent_worker.open_project(project, clock=TestClock()) as opened:
+        async with agent_worker.local(project, clock=TestClock()) as opened:
             asking = [asyncio.create_task(opened.ask(agent, "work")) for agent in ("alice", "bob")]
             await asyncio.wait({asking[0]})
             tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -239,9 +239,9 @@ async def test_R11_a_tool_that_cancels_itself_ends_its_run_and_not_its_agent(tmp
     script = "[{ call: { tool: stop } }, { call: { tool: stop } }, { say: well }]"
     write_project(tmp_path, ["alice"], extra={"alice": f"tools: [./t.py:stop]\nscript: {script}\n"})
     (tmp_path / "t.py").write_text(source)
-    async with agent_worker.open_project(tmp_path) as opened:
-        answer = await opened.ask("alice", "stop")
-        assert (answer.state, answer.reason) == ("failed", "CancelledError: ")
+    async with agent_worker.local(tmp_path) as opened:
+        with pytest.raises(BackendFailure, match="CancelledError"):
+            await opened.ask("alice", "stop")
         assert (await opened.ask("alice", "again")).state == "done"
 
 
@@ -252,9 +252,9 @@ import agent_worker
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background would ignore it
 
 async def main():
-    async with agent_worker.open_project(sys.argv[1]) as opened:
+    async with agent_worker.local(sys.argv[1]) as opened:
         asking = asyncio.ensure_future(opened.ask("bob", "work"))
-        async for event in opened.events():
+        async for event in await opened.events():
             if type(event).__name__ == sys.argv[2]:
                 break
         print("ready", flush=True)
@@ -286,7 +286,7 @@ def interrupted(project: Path, event: str, *, times: int) -> tuple[int, str]:
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_R11_ctrl_c_ends_it(project: Path, times: int) -> None:
-    code, said = interrupted(project, "Started", times=times)
+    code, said = interrupted(project, "RunStarted", times=times)
     assert code == -signal.SIGINT
     assert said.rstrip().endswith("KeyboardInterrupt")
     assert "Exception in thread" not in said
@@ -296,7 +296,7 @@ def test_R11_a_loop_that_is_closed_under_us_ends_the_process(project: Path) -> N
     source = (
         "import asyncio, sys, agent_worker\n"
         "loop = asyncio.new_event_loop()\n"
-        "opened = agent_worker.open_project(sys.argv[1])\n"
+        "opened = agent_worker.local(sys.argv[1])\n"
         "project = loop.run_until_complete(opened.__aenter__())\n"
         "loop.run_until_complete(project.send('bob', 'work'))\n"
         "loop.close()\n"

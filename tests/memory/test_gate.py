@@ -9,7 +9,7 @@ import pytest
 
 from agent_worker.core.errors import Refused
 from agent_worker.files.root import Root
-from agent_worker.memory import gate, memory
+from agent_worker.memory import facts, gate, memory
 from agent_worker.memory.gate import GateOutcome
 from agent_worker.memory.memory import MemoryEntry
 
@@ -217,3 +217,33 @@ def test_how_the_work_goes_is_not_kept(home: Root, key: str, value: str) -> None
 )
 def test_who_says_so_follows_from_what_was_said(said: list[tuple[str, str]], outside: bool, by: str) -> None:
     assert gate.author("We deploy on Mondays after review", said, outside=outside) == by
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "I looked at the file and will go on tomorrow",
+        "The user thanked me for the help",
+        "Currently waiting for the build",
+        "Read the message and replied to it",
+        "The conversation was short",
+    ],
+)
+def test_talk_about_the_work_itself_is_not_kept(said: str) -> None:
+    assert facts.is_status(said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The person likes short answers",
+        "We lint Python with ruff",
+        "The person wants formal letters",
+        "The build needs Node 22",
+        "I may not write to the production database",
+        "The review of the parser is due in June",
+        "The user said that invoices go to the accountant",
+    ],
+)
+def test_what_holds_longer_is_no_talk_about_the_work(said: str) -> None:
+    assert not facts.is_status(said)

@@ -18,7 +18,7 @@ from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.core.events import Event, WaitChanged
 from agent_worker.definitions.settings import Settings, with_environment
-from agent_worker.service.agents import Agent, agent_info, agents_list
+from agent_worker.service.agents import AgentView, agent_info, agents_list
 from agent_worker.service.inbox import inbox_answer, inbox_list
 from agent_worker.service.runs import explain, runs_list
 from agent_worker.service.service import Service
@@ -34,7 +34,7 @@ class Watched:
     clock: TestClock
     told: list[WaitChanged] = field(default_factory=list)
 
-    async def agent(self, name: str) -> Agent:
+    async def agent(self, name: str) -> AgentView:
         (found,) = [each for each in await agents_list(self.service, self.root) if each.name == name]
         return found
 

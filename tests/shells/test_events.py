@@ -18,7 +18,8 @@ from tests.patience import PATIENCE, eventually
 from tests.shells.served import Served, follow, frames, served
 
 from agent_worker.core.events import number_at, position_of
-from agent_worker.daemon.http.routes import STREAMS, EventResponse
+from agent_worker.daemon.http.routes import STREAMS
+from agent_worker.doors.event_stream import EventResponse
 from agent_worker.service.events import StreamItem
 
 

@@ -33,14 +33,14 @@ async def test_S7_the_python_snippet_takes_nothing_from_a_team_of_the_daemon(tmp
         terminal.says("start", "review", "-b")
         terminal.says("doc", "append", "@review", "plan.md", "- release on Friday")
         with pytest.raises(InUse) as refused:
-            async with agent_worker.open_project(daemon.project) as project:
-                await (await project.start("review")).run()
+            async with agent_worker.local(daemon.project) as project:
+                await project.run("review")
         pid = daemon.client.found.pid
         assert f"the daemon, process {pid}, works on the project {daemon.project}" in refused.value.message
         assert f"AGENT_WORKER_HOME={daemon.home} agent-worker status" in refused.value.hint
         write_project(tmp_path / "other", ["carol"])
         with pytest.raises(InUse, match="works on the database"):
-            async with agent_worker.open_project(tmp_path / "other", home=daemon.home):
+            async with agent_worker.local(tmp_path / "other", home=daemon.home):
                 pass
         assert terminal.says("doc", "list", "@review").split() == ["plan.md"]
         assert "- release on Friday" in terminal.says("doc", "read", "@review", "plan.md")
@@ -52,7 +52,7 @@ async def test_S7_a_project_that_a_program_has_is_refused_alone_and_taken_up_whe
         write_project(daemon.project, ["alice", "bob"], workflow=FILES)
         Terminal(daemon).says("start", "review", "-b")
         signal_daemon(daemon.home, daemon.client.found, signal.SIGKILL)
-        async with agent_worker.open_project(daemon.project):
+        async with agent_worker.local(daemon.project):
             client = connect(home=daemon.home, command=daemon_command(), patience=PATIENCE)
             again = Served(client, daemon.home, daemon.project)
             try:

@@ -118,7 +118,7 @@ def test_agents_defined_in_the_request_work_together_and_leave_nothing(daemon: S
         ({"agent": "alice"}, 422),
         ({"message": "hi"}, 422),
         ({"agent": "alice", "workflow": "pair", "message": "hi"}, 422),
-        ({"agent": "@pair", "message": "hi"}, 422),
+        ({"agent": "@pair", "message": "hi"}, 409),
         ({"agent": "carol", "message": "hi"}, 404),
         ({"agent": "alice", "message": ""}, 422),
         ({"agent": "alice@pair:gone", "message": "hi"}, 409),

@@ -8,11 +8,12 @@ from typing import Any, cast
 
 import pytest
 
+from agent_worker.core import python_function
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
+from agent_worker.core.python_function import SHOWN
 from agent_worker.database.database import Database
-from agent_worker.tools import python_functions
-from agent_worker.tools.python_functions import SHOWN, python_tool
+from agent_worker.tools.python_functions import python_tool
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
 
 CONTEXT = ToolContext(
@@ -74,9 +75,6 @@ def unknown(x: NoSuchType) -> str:
 
 def silent(x: str) -> str:
     return x
-
-def ours(tool_context: str) -> str:
-    """A name that is taken."""
 
 not_a_function = 3
 '''
@@ -143,7 +141,7 @@ async def test_what_goes_wrong_in_an_async_one_is_a_sentence(root: Path) -> None
 
 
 async def test_one_that_hangs_is_given_up_and_holds_nothing_up(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(python_functions, "LIMIT", 0.05)
+    monkeypatch.setattr(python_function, "LIMIT", 0.05)
     with pytest.raises(Refused, match="did not finish"):
         await use(named(root, "hangs"))
     assert all(thread.daemon for thread in threading.enumerate() if thread.name == "tool-hangs")
@@ -161,7 +159,6 @@ async def test_answers_are_text_and_bounded(root: Path) -> None:
         ("variadic", r"\*words"),
         ("unknown", "types cannot be understood: NameError"),
         ("silent", "no docstring"),
-        ("ours", "tool_context is a name of ours"),
         ("missing", "no function missing"),
         ("not_a_function", "no function not_a_function"),
         ("Issue", "no function Issue"),

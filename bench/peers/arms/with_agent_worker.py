@@ -7,65 +7,55 @@ from pathlib import Path
 
 from contest import AGENTS, LOOP_LIMIT, MODEL, PAIR, STEPS, SYSTEM, TURNS, enter, task
 
-from agent_worker import open_project
-from agent_worker.core.events import Posted
+from agent_worker import Agent, NewMessage, Team, local
 
-TOOL = '''
+
 async def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
-'''
-AGENT = f"model: openai-chat/{MODEL}\nprompt: {{ system: {SYSTEM} }}\n"
-ADDS = f"tools: [./tools/sums.py:add]\nmax_steps: {LOOP_LIMIT}\n"
-TALK = "agents:\n" + "".join(f"  {name}: {{ ref: {name} }}\n" for name in PAIR)
+
+
+def adder(name):
+    return Agent(name, f"openai-chat/{MODEL}", SYSTEM, tools=[add], more={"max_steps": LOOP_LIMIT})
+
+
+ADDERS = {steps: adder(f"adder{steps}") for steps in (0, 1, STEPS)}
+TALK = Team("talk", [Agent(name, f"openai-chat/{MODEL}", SYSTEM) for name in PAIR])
+CROWD = [adder(f"agent{n}") for n in range(AGENTS)]
 
 
 class AgentWorker:
-    def __init__(self, project, folder):
-        self.project = project
+    def __init__(self, workers, folder):
+        self.workers = workers
         self.folder = folder
 
     async def alone(self, steps):
-        return await asked(self.project, f"adder{steps}", steps)
+        return await asked(self.workers, ADDERS[steps], steps)
 
     async def pair(self, opening):
-        team = await self.project.start("talk")
-        events = team.events()
+        team = await self.workers.start(TALK)
+        events = await team.events()
         await team.send(f"@{PAIR[0]} {opening}")
         async for event in events:
-            if isinstance(event, Posted) and f"turn {TURNS} of" in event.text:
+            if isinstance(event, NewMessage) and f"turn {TURNS} of" in event.text:
                 return event.text
 
     async def crowd(self, agents, steps):
-        names = [f"agent{n}" for n in range(agents)]
-        async with open_project(self.folder / "crowd", home=self.folder / "home-of-crowd") as project:
-            return await asyncio.gather(*(asked(project, name, steps) for name in names))
+        async with local(home=self.folder / "crowd") as workers:
+            await workers.add(*CROWD[:agents])
+            return await asyncio.gather(*(asked(workers, agent, steps) for agent in CROWD[:agents]))
 
 
-async def asked(project, name, steps):
-    answer = await project.ask(name, task(steps))
-    return answer.text
+async def asked(workers, agent, steps):
+    return (await workers.ask(agent, task(steps))).text
 
 
 @asynccontextmanager
 async def arm():
     with tempfile.TemporaryDirectory(prefix="peers-") as place:
         folder = Path(place)
-        write(folder / "few", [*(f"adder{steps}" for steps in (0, 1, STEPS)), *PAIR])
-        write(folder / "crowd", [f"agent{n}" for n in range(AGENTS)])
-        async with open_project(folder / "few", home=folder / "home") as project:
-            yield AgentWorker(project, folder)
-
-
-def write(root, names):
-    """What a user would have in the project."""
-    for path in (".agents", ".workflows", "tools"):
-        (root / path).mkdir(parents=True)
-    (root / "tools/sums.py").write_text(TOOL)
-    if set(PAIR) <= set(names):
-        (root / ".workflows/talk.yaml").write_text(TALK)
-    for name in names:
-        (root / f".agents/{name}.yaml").write_text(AGENT + (ADDS if name not in PAIR else ""))
+        async with local(home=folder / "home") as workers:
+            yield AgentWorker(workers, folder)
 
 
 if __name__ == "__main__":

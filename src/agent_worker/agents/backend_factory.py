@@ -14,8 +14,8 @@ from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 
-from agent_worker.agents.registry import AgentKit, LacksKey, MoreTools
-from agent_worker.backends.backend import Backend, Model, Outcome, StepSink, Turn
+from agent_worker.agents.registry import AgentKit, LacksKey, Learner, MoreTools
+from agent_worker.backends.backend import Backend, Outcome, StepSink, Turn
 from agent_worker.backends.mock import CHARACTERS, MockModel
 from agent_worker.backends.models.keys import KeyRing
 from agent_worker.backends.models.model_api import Catalogue, ModelApi
@@ -33,6 +33,7 @@ from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.processes.environment import BASE
 from agent_worker.tools.mcp_server import servers_of
 from agent_worker.tools.mcp_servers import McpPool
+from agent_worker.tools.program_functions import ProgramFunctions
 from agent_worker.tools.toolbox import Approved, tools_of
 from agent_worker.trust.allowances import allowances_of
 from agent_worker.trust.gate import Gate
@@ -52,6 +53,7 @@ class BackendFactory:
     gate: Gate
     program_host: ProgramHost
     keys: KeyRing
+    functions: ProgramFunctions
     redact: Redactor = field(default_factory=Redactor)
     mocks: dict[str, MockModel] = field(default_factory=dict)
 
@@ -78,11 +80,12 @@ class BackendFactory:
         again = partial(self._require_again, definition, root, who)
         sources = {power.name: power.content for power in powers if power.kind == "python"}
         approved = Approved(sources, partial(again, "skills"))
-        tools = tools_of(definition, root, has_home=has_home, approved=approved)
+        functions = self.functions.tools(root, definition.name)
+        tools = tools_of(definition, root, has_home=has_home, approved=approved, functions=functions)
         learner = self._learner(definition, root) if has_home else None
         backend = self._guarded(definition, root, cwd, who or definition.name, partial(again, "program", "settings"))
         more_tools = self._more_tools(definition, root, partial(again, "mcp"))
-        return AgentKit(backend, tools, learner, more_tools)
+        return AgentKit(backend, tools, learner, self._model(definition, root), more_tools)
 
     def held_back(self, project: ProjectFiles, workflow: WorkflowDefinition | None) -> Held:
         """Limits that files raised and the user has not approved, with the numbers that hold instead."""
@@ -152,9 +155,14 @@ class BackendFactory:
             soon("agent_worker.tools.mcp_client")
         return partial(self.servers.tools, servers) if servers else None
 
-    def _learner(self, definition: AgentDefinition, root: Path) -> Model | None:
-        wanted = definition.auto_memory
-        return self._model(definition, root) if wanted and wanted.model else None
+    def _learner(self, definition: AgentDefinition, root: Path) -> Learner | None:
+        """What is learned with: the model that is named; without one, a cheap one of the agent's own provider."""
+        wanted, model = definition.auto_memory, self._model(definition, root)
+        named = wanted.model if wanted else None
+        if named:
+            return Learner(model, partial(_as_named, named))
+        own = definition.model if wanted and definition.backend == "sdk" else None
+        return Learner(model, partial(model.cheapest, own)) if own else None
 
     def _model(self, definition: AgentDefinition, root: Path) -> ModelApi:
         return ModelApi(self.catalogue, self._endpoint(definition, root), self.keys.of(root))
@@ -180,6 +188,10 @@ class BackendFactory:
         # The gate has let it pass, so the user has seen this address, and which key goes there.
         allowed = None if self.gate.is_open else Approval.of(url)
         return Endpoint(definition.served_by, url, provider.api_key or "", allowed)
+
+
+async def _as_named(model: str) -> str:
+    return model
 
 
 class Guarded:

@@ -1,6 +1,7 @@
 """Auto-memory: after a run that did something, a cheap model draws out what is worth remembering.
 
-It sees only what the agent itself said and did in that run: no recalled memory, no message or file of others.
+It sees only what the person said to the agent directly, and what the agent itself said and did in that run: no
+recalled memory, no message or file of others. One small request, within the limits of the work it learns from.
 What it finds goes into decisions.yaml, patterns.yaml and work-log.yaml, each entry with its run and date. But an agent
 may repeat what it has read: what is learned from work that another agent asked for, or that read from outside, is held
 back in quarantine.yaml until a person releases it. It is metered like any step and never fails the work it learns from.
@@ -11,28 +12,33 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import datetime
 
 from agent_worker.agents.recorder import RecorderContext
-from agent_worker.agents.registry import AgentRuntime
-from agent_worker.backends.backend import LoneSink, Model, PastStep, Reply, Turn, Usage
+from agent_worker.agents.registry import AgentRuntime, Learner
+from agent_worker.backends.backend import LoneSink, PastStep, Reply, Turn, Usage
 from agent_worker.core.errors import AgentWorkerError
-from agent_worker.core.later import dataclass
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.memory import audit, gate, memory
+from agent_worker.memory.facts import says_too_little
 from agent_worker.tools.tool import Result
 
 log = logging.getLogger(__name__)
 
 FILES = {"decision": "decisions", "pattern": "patterns", "outcome": "work-log"}
 MOST = 5  # entries of one run
-TRANSCRIPT = 12_000  # characters
+_SENTENCE = pattern(r"[^.!?\n]+[.!?]*")
+#: Bytes of what is asked, of these of what the person said, and tokens of the answer: about 1,000 tokens in all. With
+#: an answer that is worded for the same run (wording.py) it is 1,500 at most.
+ASKED, TOLD, ANSWER = 1_800, 700, 300
 
 SYSTEM = (
-    "You read what a worker said and did in one piece of work and note what will still matter in a month: "
-    "decisions that were made, patterns that were found, outcomes. Most work leaves nothing; then answer []. "
+    "You read what a person told a worker and what it said and did in one piece of work, and note what will still "
+    "matter in a month: what the person wants or told of their work, decisions that were made, patterns that were "
+    "found, outcomes. Most work leaves nothing; then answer []. "
     f"Answer with a JSON list of at most {MOST} objects "
     '{"kind": "decision" | "pattern" | "outcome", "key": a few words, "value": one or two sentences}, nothing else.'
 )
@@ -41,13 +47,14 @@ SYSTEM = (
 @dataclass(frozen=True, slots=True)
 class Lesson:
     model: str
+    asked: Turn
     reply: Reply  #: what the model said, with what it cost
     entries: tuple[memory.MemoryEntry, ...]  #: what it was about, kept or not
 
 
 async def learn(
     worker: AgentRuntime,
-    learner: Model | None,
+    learner: Learner | None,
     run: str,
     done: Sequence[PastStep],
     final: str,
@@ -55,23 +62,28 @@ async def learn(
     said: Sequence[tuple[str, str]] = (),
     outside: bool = False,
     heard: Sequence[str] = (),
+    allowed: Callable[[], Awaitable[bool]],
     recording: RecorderContext,
     asking: AbstractAsyncContextManager[None],
     charge: Callable[[Usage, str], None],
 ) -> Lesson | None:
     """None when there is nothing to learn from, or nothing to learn with. Never raises for a bad answer.
 
-    `asking` is the gate of the model's key, where this request waits for nobody: at a closed one nothing is learned.
+    `allowed` says whether no limit is reached. `asking` is the gate of the model's key, where this request waits for
+    nobody: at a closed one nothing is learned.
     `charge` is told what an answer of which model has used that came to nothing.
     """
     wanted = worker.definition.auto_memory
-    if learner is None or not wanted or worker.home is None or not did_something(done):
+    told = [text for who, text in said if who == memory.USER]
+    if learner is None or not wanted or worker.home is None or not is_worth_a_look(done, told):
         return None
-    turn = Turn(run=run, system=SYSTEM, prompt=transcript(done, final), model=wanted.model or "", max_tokens=1000)
-    sink = LoneSink(lambda usage: charge(usage, turn.model))
+    if not await allowed():
+        return None
     try:
+        model = wanted.model or await learner.choose()
+        turn = Turn(run=run, system=SYSTEM, prompt=transcript(told, done, final), model=model, max_tokens=ANSWER)
         async with asking:
-            reply = await learner.reply(turn, (), sink)
+            reply = await learner.model.reply(turn, (), LoneSink(lambda usage: charge(usage, model)))
     except AgentWorkerError as error:
         log.warning("%s could not learn from %s: %s", worker.name, run, error)
         return None
@@ -82,36 +94,52 @@ async def learn(
             await _keep(worker, replace(entry, by=by), recording)
         except (AgentWorkerError, OSError) as error:
             log.warning("%s could not keep what it learned from %s: %s", worker.name, run, error)
-    return Lesson(turn.model, reply, entries)
+    return Lesson(model, turn, reply, entries)
 
 
 async def _keep(worker: AgentRuntime, entry: memory.MemoryEntry, recording: RecorderContext) -> None:
     assert worker.home is not None
     if entry.by not in (memory.USER, memory.SELF):
         held = replace(entry, file=memory.QUARANTINE)
-        return await asyncio.to_thread(memory.hold_back, worker.home, held, when=recording.clock.now())
+        await asyncio.to_thread(memory.hold_back, worker.home, held, when=recording.clock.now())
+        return await _note(worker, recording, gate.GateOutcome("new", held))
     kept = await asyncio.to_thread(gate.keep, worker.home, entry, now=recording.clock.now())
-    if kept.outcome in gate.UNWRITTEN:
-        return
-    done = audit.AuditEntry(agent=worker.agent, who=worker.name, deed="learned", about="", run=entry.source[0])
+    if kept.outcome not in gate.UNWRITTEN:
+        await _note(worker, recording, kept, run=entry.source[0])
+
+
+async def _note(worker: AgentRuntime, recording: RecorderContext, kept: gate.GateOutcome, run: str = "") -> None:
+    run = run or kept.entry.source[0]
+    done = audit.AuditEntry(agent=worker.agent, who=worker.name, deed="learned", about="", run=run)
     await recording.database.of(worker.project).write(gate.record, kept, done, now=recording.clock.micros())
 
 
-def did_something(done: Sequence[PastStep]) -> bool:
-    """Whether a call in this run worked: one without any was only talk."""
-    return any(result.ok for step in done for result in step.results.values())
+def is_worth_a_look(done: Sequence[PastStep], told: Sequence[str]) -> bool:
+    """Whether a call in this run worked, or the person said something that is more than a greeting or a question."""
+    if any(result.ok for step in done for result in step.results.values()):
+        return True
+    sentences = (each for text in told for each in _SENTENCE.findall(text))
+    return any(not each.rstrip().endswith("?") and not says_too_little(each, least=2) for each in sentences)
 
 
-def transcript(done: Sequence[PastStep], final: str) -> str:
-    """The agent's own words and deeds. Results are left out: they are what others wrote."""
+def transcript(told: Sequence[str], done: Sequence[PastStep], final: str) -> str:
+    """What the person said, and the agent's own words and deeds. Results are left out: they are what others wrote."""
+    said = _cut("\n".join(each.strip() for each in told), TOLD)
     lines = []
     for step in done:
         if step.reply.text.strip():
             lines.append(step.reply.text.strip())
         for call in step.reply.calls:
             result = step.results.get(call.id)
-            lines.append(f"[{call.tool} {json.dumps(call.arguments, ensure_ascii=False)[:500]}: {_went(result)}]")
-    return "\n".join([*lines, final])[-TRANSCRIPT:]
+            lines.append(f"[{call.tool} {json.dumps(call.arguments, ensure_ascii=False)[:300]}: {_went(result)}]")
+    worked = _cut("\n".join([*lines, final]), ASKED - TOLD, end=True)
+    return f"The person said:\n{said}\n\nThe worker said and did:\n{worked}" if said else worked
+
+
+def _cut(text: str, size: int, *, end: bool = False) -> str:
+    """So many bytes of it: what is not English has more tokens in a character."""
+    raw = text.encode(errors="replace")
+    return (raw[-size:] if end else raw[:size]).decode(errors="ignore")
 
 
 def read_answer(text: str, run: str, now: datetime) -> tuple[memory.MemoryEntry, ...]:

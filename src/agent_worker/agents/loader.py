@@ -206,7 +206,7 @@ class Loader:
         project = loaded.project
         workers = {name: self._registry.worker(loaded.agents[name]) for name in project.agents}
         wrong = [
-            Problem(shown(project.agent_files[name], project.root), 1, 1, "", worker.trouble)
+            Problem(_written_in(project, name), 1, 1, "", worker.trouble)
             for name, worker in workers.items()
             if worker.trouble
         ]
@@ -240,9 +240,10 @@ class Loader:
                 definition = member.as_agent(name)
                 who, copy = f"{name}@{workflow.name}", working_copies.get(name)
                 worker = self._fitted(loaded, agent, definition, held, workflow, copy, has_home=False, who=who)
-            self._registry.add(
-                replace(worker, name=name, workspace_name=workspace_name, note=notes.get(name, "")), workspace=workspace
-            )
+            worker = replace(worker, name=name, workspace_name=workspace_name, note=notes.get(name, ""))
+            model = workflow.guard.wording_model
+            key = credential_of(worker.definition, model)
+            self._registry.add(replace(worker, wording=model, wording_credential=key), workspace=workspace)
             members_in[name] = worker.agent
         await self._database.of(loaded.id).write(
             schedule.give_members,
@@ -261,11 +262,17 @@ class Loader:
     ) -> AgentRuntime:
         """A project agent as it works in this workflow."""
         own = self._registry.worker(loaded.agents[loaded.named(member.ref)])
-        definition = member.applied_to(own.definition).within(workflow.guard.soul_evolution)
+        guard = workflow.guard
+        definition = member.applied_to(own.definition).within(
+            guard.soul_evolution, learns=guard.auto_store, model=guard.model
+        )
         if member.backend or member.model or checkout or (member.script and definition.backend == "mock"):
             return self._fitted(loaded, own.agent, definition, held, workflow, checkout)
         # The very backend it has by itself: its script or session goes on.
-        return replace(own, definition=definition, limits=limits_of(definition, loaded.project, workflow, held))
+        limits = limits_of(definition, loaded.project, workflow, held)
+        learning = definition.auto_memory.model if definition.auto_memory else None
+        key = credential_of(definition, learning) or own.learning_credential
+        return replace(own, definition=definition, limits=limits, learning_credential=key)
 
     def _fitted(
         self,
@@ -286,7 +293,8 @@ class Loader:
             printed = project.printed_variables.union(workflow.env if workflow else ())
             return self._backends.make_kit(definition, project.root, cwd, has_home=has_home, who=who, printed=printed)
 
-        learning = definition.auto_memory
+        own = definition.model if definition.backend == "sdk" else None
+        learning = definition.auto_memory.model or own if definition.auto_memory else None
         worker = AgentRuntime(
             agent=agent,
             name=definition.name,
@@ -296,13 +304,16 @@ class Loader:
             limits=limits_of(definition, project, workflow, held),
             cwd=cwd,
             own_copy=checkout is not None,
-            credential=credential_of(definition, definition.model) if definition.backend == "sdk" else "",
-            learning_credential=credential_of(definition, learning.model if learning else None),
+            root=project.root,
+            credential=credential_of(definition, own),
+            learning_credential=credential_of(definition, learning),
             lacks_key=self._backends.lacks_key(definition, project.root),
         )
         try:
             home = Root(project.root).beneath(definition.personal_dir) if has_home else None
-            return replace(worker, home=home, library=Library(home, definition.name))
+            return replace(
+                worker, home=home, library=Library(home, definition.name, model=self._registry.settings.semantic.model)
+            )
         except AgentWorkerError as error:
             return _unfit(worker, error)
 
@@ -334,6 +345,11 @@ def _enrol_all(
     agents = {name: agent_rows.enrol(tx, name=name) for name in project.agents}
     agents |= {name: agent_rows.enrol(tx, name=name, kind="ephemeral") for name in quick}
     return LoadedProject(id, project, agents, quick)
+
+
+def _written_in(project: ProjectFiles, agent: str) -> str:
+    """The file of an agent, as messages name it; who is a value of a program has none."""
+    return shown(project.agent_files[agent], project.root) if agent in project.agent_files else f"agent {agent}"
 
 
 def _folders_in(root: Path) -> set[str] | None:

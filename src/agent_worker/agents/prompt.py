@@ -19,6 +19,7 @@ from agent_worker.workspaces.channel import as_line
 
 CHARACTERS_PER_TOKEN = 4
 NAMES = 40  # of members that are shown
+PROJECT = 4000  #: tokens of what a repository tells agents
 NO_REPLY = "NO_REPLY"  #: what an agent answers that has nothing to say: an empty answer is a failure of its model
 
 
@@ -43,6 +44,15 @@ class PromptEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptText:
+    """A file of the project that speaks to agents."""
+
+    path: str
+    text: str
+    digest: str  #: by which a change is seen
+
+
+@dataclass(frozen=True, slots=True)
 class Brief:
     """Everything that may enter the prompt of one run."""
 
@@ -53,6 +63,8 @@ class Brief:
     cause: str | None = None  #: the run that asks
     system: str = ""
     soul: Mapping[str, object] = field(default_factory=dict)
+    project: Sequence[PromptText] = ()  #: what its repository tells agents
+    project_changed: bool = False  #: since the last run of this agent
     memory: Sequence[PromptEntry] = ()
     memory_left_out: int = 0  #: entries that were not chosen
     memory_considered: Sequence[Mapping[str, object]] = ()  #: each with what it is worth and why it is in or out
@@ -194,6 +206,20 @@ def mark(brief: Brief) -> Section | None:
     return Section("mark", text, limit=100, source="agent-worker")
 
 
+def project(brief: Brief) -> Section | None:
+    """What the repository tells agents: somebody else's words, of which the nearest file counts most."""
+    texts = [each for each in brief.project if each.text.strip()]
+    if not texts:
+        return None
+    clipped = [(each.path, *_clip(each.text.strip(), PROJECT // len(texts))) for each in texts]
+    left_out = "; ".join(f"{path}: {cut}" for path, _, cut in clipped if cut)
+    body = "\n\n".join(f"{path}:\n{kept}" for path, kept, _ in clipped)
+    changed = " (changed since your last run)" if brief.project_changed else ""
+    text = _quote(brief, f"what this project tells everybody who works in it{changed}", body, left_out)
+    source = ", ".join(f"{each.path} {each.digest}" for each in texts) + (", changed" if brief.project_changed else "")
+    return Section("project", text, PROJECT, source, left_out)
+
+
 def memory(brief: Brief) -> Section | None:
     kept: list[str] = []
     runs: list[str] = []
@@ -269,7 +295,7 @@ def instruction(brief: Brief) -> Section | None:
 
 Builder = Callable[[Brief], Section | None]
 SYSTEM: tuple[Builder, ...] = (identity, soul, workflow_note, context)
-USER: tuple[Builder, ...] = (mark, memory, todos, digest, inbox, thread, instruction)
+USER: tuple[Builder, ...] = (mark, project, memory, todos, digest, inbox, thread, instruction)
 
 
 # --- shaping ------------------------------------------------------------------------------------------

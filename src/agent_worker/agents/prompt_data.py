@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from datetime import datetime
 
-from agent_worker.agents.prompt import NAMES, Brief, PromptEntry, PromptLine
+from agent_worker.agents.project_instructions import project_instructions
+from agent_worker.agents.prompt import NAMES, Brief, PromptEntry, PromptLine, PromptText
 from agent_worker.agents.registry import AgentRuntime
 from agent_worker.agents.run_begin import Assignment
 from agent_worker.core.errors import AgentWorkerError
@@ -141,12 +142,14 @@ class PromptMemory:
     todos: tuple[str, ...] = ()
     soul: Mapping[str, object] = field(default_factory=dict)
     own_soul: bool = False  #: it has a soul of its own, beyond its definition
+    project: tuple[PromptText, ...] = ()  #: what its repository tells agents
 
 
 def prompt_memory(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
     """Reads files: call it in a thread. A file that cannot be read is said in the prompt, it does not stop the work."""
     defined = worker.definition.soul.record()
-    known = replace(_remembered(worker, about, now), soul=defined)
+    told = project_instructions(worker.root, worker.definition.cwd) if worker.definition.project_instructions else ()
+    known = replace(_remembered(worker, about, now), soul=defined, project=told)
     if worker.home is None or not has_own(worker.home):
         return known
     try:

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import timedelta
 from functools import partial
 
@@ -122,6 +122,13 @@ class PromptTexts:
         """Write down what a program is told before its prompt, as a section of it."""
         return database.write(_add_preface, job, text, is_kept=bool(self.kept), now=now)
 
+    async def add_lesson(
+        self, database: ProjectDatabase, job: Assignment, model: str, texts: Sequence[str], *, now: int
+    ) -> None:
+        """Write down what the model that learned from a run was told and asked, and what it answered."""
+        if self.kept:
+            await database.write(_add_lesson, job, model, texts, now=now)
+
     def _outgoing(self, job: Assignment, prompt: Prompt, tools: tuple[ToolSpec, ...]) -> OutgoingPrompt:
         if not self.kept:
             return OutgoingPrompt(prompt.manifest)
@@ -183,6 +190,14 @@ def _keep(tx: Transaction, job: Assignment, outgoing: OutgoingPrompt, too_old: i
     queue.keep_manifest(tx, job.run, outgoing.manifest, sent=sent)
     nothing_old = too_old is not None and sent_texts.forget_before(tx, too_old, most=_AT_ONCE) < _AT_ONCE
     return StoredTexts(new, nothing_old)
+
+
+def _add_lesson(tx: Transaction, job: Assignment, model: str, texts: Sequence[str], *, now: int) -> None:
+    row = queue.manifest_of(tx, job.run)
+    ids = SentIds.load(row["sent"])
+    kept = (sent_texts.keep(tx, text, agent=job.fence.agent, workspace=job.workspace, now=now) for text in texts)
+    if ids.sections:
+        queue.keep_manifest(tx, job.run, row["manifest"], sent=replace(ids, lesson=(model, *kept)).dump())
 
 
 def _add_preface(tx: Transaction, job: Assignment, text: str, *, is_kept: bool, now: int) -> None:

@@ -30,12 +30,21 @@ LacksKey = Callable[[], NoKey | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Learner:
+    """Draws from a run what is worth remembering."""
+
+    model: Model
+    choose: Callable[[], Awaitable[str]]  #: which model is asked; raises BackendFailure when none can be
+
+
+@dataclass(frozen=True, slots=True)
 class AgentKit:
     """The backend and the tools that an agent works with."""
 
     backend: Backend
     tools: tuple[Tool, ...] = ()
-    learner: Model | None = None  #: draws from a run what is worth remembering; None: nothing does
+    learner: Learner | None = None  #: None: nothing is learned by itself
+    words: Model | None = None  #: for small tasks, with any model of the agent's endpoint
     more_tools: MoreTools | None = None
 
 
@@ -67,12 +76,15 @@ class AgentRuntime:
     limits: WorkLimits = field(default_factory=WorkLimits)
     cwd: Path = field(default_factory=Path)
     own_copy: bool = False  #: its cwd is a checkout of its own
+    root: Path | None = None  #: of its project
     home: Root | None = None  #: its own folder; None when it has no personal files
     library: Library = field(default_factory=lambda: Library(None, ""))
     note: str = ""  #: what the workflow adds to its prompt
     workspace_name: str = ""  #: of the workspace it works in, for people
     credential: str = ""  #: whose rate limit it shares; '' shares none
     learning_credential: str = ""  #: the same of the model that it learns with
+    wording: str = ""  #: the model that puts into words what colleagues share with it; '' for none
+    wording_credential: str = ""  #: as `credential`, of that model
     lacks_key: LacksKey | None = None  #: None: it needs no key, or nobody is there who could set one
     trouble: str = ""  #: what is wrong with its definition: it works by an older one, or not at all
     is_fit: bool = True  #: can it work?

@@ -291,9 +291,18 @@ def keep_step(
         queue.note_outside(tx, job.run, outside)
     if not record_step(tx, job, step, reply, terms.model, now=now):
         return None
-    # Runs and hops were counted when this one began; only its money can have grown since.
+    return _spent_up(tx, job, terms, now=now)
+
+
+def _spent_up(tx: Transaction, job: Assignment, terms: Terms, *, now: int) -> Reached | None:
+    """Runs and hops were counted when the run began; only its money can have grown since."""
     spent = limits.spent(tx, job.account, hop=0, fruitless=0, now=now)
     return limits.reached(_with_granted(tx, job.workspace, terms.limits).money_only, spent)
+
+
+def has_budget(tx: Transaction, job: Assignment, terms: Terms, *, now: int) -> bool:
+    """Whether there is money left, after the run, for what is learned from it."""
+    return _spent_up(tx, job, terms, now=now) is None
 
 
 def record_step(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str, *, now: int) -> int:
@@ -335,11 +344,11 @@ def _charge(job: Assignment, step: int, model: str, use: Usage) -> Charge:
 def charge_lesson(tx: Transaction, job: Assignment, reply: Reply, model: str, *, now: int) -> None:
     """Charge what learning from a run has cost to the request that the run was for."""
     agent_rows.hold(tx, job.fence)
-    limits.charge(tx, job.account, _charge(job, -1, model, reply.usage.plausible), now=now)
+    limits.charge_lesson(tx, job.account, _charge(job, -1, model, reply.usage.plausible), now=now)
 
 
 def charge_lost(tx: Transaction, job: Assignment, usage: Usage, model: str, *, now: int) -> None:
-    """Charge for an answer that came to nothing. Whoever may write now: the money is gone."""
+    """Charge for an answer beside the work, or one that came to nothing. Whoever may write now: the money is gone."""
     limits.charge(tx, job.account, _charge(job, -1, model, usage.plausible), now=now)
 
 

@@ -18,8 +18,9 @@ from agent_worker.database.database import Row
 from agent_worker.work.inbox import command_for
 
 #: `model`: its provider asked all who use this key to come back later. `slot`: one of the runs that go on at once.
-#: `key`: the key of its model, which is not set. `retry`: the moment of the next try, after a failure.
-WaitsFor = Literal["model", "key", "slot", "person", "disk", "retry"]
+#: `key`: the key of its model, which is not set. `retry`: the moment of the next try, after a failure. `program`: the
+#: one that has its functions, in the middle of a run.
+WaitsFor = Literal["model", "key", "slot", "person", "disk", "retry", "program"]
 _SAME = 1_000_000  # microseconds by which two ends of one wait may differ and still be told once
 
 
@@ -111,7 +112,8 @@ def state_of(row: Row, wait: Waiting | None) -> tuple[str, Waiting | None]:
         return "paused", None
     if away := row.get("away"):  # of a member: a person lets its work there wait
         return str(away), None
-    return ("waiting", wait) if wait and row["state"] == "idle" else (row["state"], None)
+    is_waiting = wait is not None and (row["state"] == "idle" or wait.what == "program")
+    return ("waiting", wait) if is_waiting else (row["state"], None)
 
 
 def _is_same(one: Waiting, other: Waiting) -> bool:

@@ -16,6 +16,7 @@ from agent_worker.cli.soul import soul
 from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.states import told
+from agent_worker.core.text import plural
 
 
 @click.group()
@@ -123,6 +124,21 @@ def _tell_definition(found: dict[str, Any]) -> None:
         memories = ", ".join(f"{count} {_FILES.get(file, file)}" for file, count in kept["memories"].items())
         click.echo(f"  remembers: {clean(memories) or 'nothing yet'}")
         click.echo(f"  notes: {kept['notes']}\n  todos: {kept['todos']} open, {kept['done']} done")
+    _tell_learned(found["learned"])
+
+
+def _tell_learned(learned: dict[str, Any] | None) -> None:
+    """What it drew from its runs by itself; nothing is said of one that never did and does not."""
+    if learned is None or not (learned["with_model"] or learned["count"]):
+        return
+    cost = f"{plural(learned['requests'], 'request')}, {usd(learned['usd'], learned['estimated'])}"
+    count = plural(learned["count"], "thing")
+    model = learned["with_model"] or "nothing now"
+    click.echo(f"  learned in {plural(learned['days'], 'day')}: {count} ({cost}; with {clean(model)})")
+    for each in learned["entries"]:
+        held = ", held back" if each["file"] == "quarantine" else ""
+        said = clean(each["value"])[:200] or "(forgotten or replaced since)"
+        click.echo(f"    {clean(each['key'])}: {said} ({ago(each['at'])}{held})")
 
 
 _FILES = {"archive": "archived"}
@@ -163,7 +179,7 @@ _WHAT = {
 
 
 def _setting(text: str) -> tuple[str, Any]:
-    from agent_worker.local.definitions import read_value
+    from agent_worker.offline.definitions import read_value
 
     key, equals, value = text.partition("=")
     if not key or not equals:
@@ -201,11 +217,19 @@ def delete(name: str, files: bool, yes: bool, as_json: bool) -> None:
 @click.argument("words", nargs=-1, metavar="[get KEY | set KEY VALUE | forget KEY]")
 @click.option("--file", "file", default="core", show_default=True, help="Which file it is set in: core, working, …")
 @click.option("--share/--private", default=None, help="May colleagues look it up?")
+@click.option("--public", is_flag=True, help="Also put it into a document of its teams: memory/NAME.md.")
 @click.option("--rounds", is_flag=True, help="Tidy it now, as each night; nothing is deleted.")
 @click.option("--dry-run", is_flag=True, help="With --rounds: only show what would change.")
 @as_json_option
 def memory(
-    name: str, words: tuple[str, ...], file: str, share: bool | None, rounds: bool, dry_run: bool, as_json: bool
+    name: str,
+    words: tuple[str, ...],
+    file: str,
+    share: bool | None,
+    public: bool,
+    rounds: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Show what NAME remembers; get, set or forget one entry. What is forgotten goes into the archive."""
     path = f"/agents/{part(name)}/memory"
@@ -221,7 +245,9 @@ def memory(
         case ("get", key):
             _show_entries(name, key, call("GET", path, project=here())["entries"], as_json)
         case ("set", key, value) if value:
-            seen_by = None if share is None else "shareable" if share else "private"
+            if public and share is False:
+                raise BadInput("--public and --private are opposites", hint="keep one of them")
+            seen_by = "public" if public else None if share is None else "shareable" if share else "private"
             kept = call("PUT", path, key=key, value=value, file=file, visibility=seen_by, project=here())
             tell(kept, as_json, agent=name, key=key)
         case ("forget", key):

@@ -64,7 +64,7 @@ def restore(file: Path, as_json: bool) -> None:
 
     The backup is checked first. What was there is set aside in the daemon's home and never deleted.
     """
-    from agent_worker.local.stored import restored
+    from agent_worker.offline.stored import restored
 
     messages, aside = restored(file)
     if as_json:

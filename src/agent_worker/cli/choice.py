@@ -38,7 +38,7 @@ def chosen_for_one(command: str, backend: str | None, model: str | None) -> tupl
 
 
 def model_with_a_key() -> str | None:
-    from agent_worker.local.checks import keys_of_a_start
+    from agent_worker.offline.checks import keys_of_a_start
 
     there = {each["variable"] for each in keys_of_a_start() if each["source"] != "unapproved"}
     return next((model for key, model in KEYS.items() if key in there), None)

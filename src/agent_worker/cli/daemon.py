@@ -23,7 +23,7 @@ def run(port: int | None) -> None:
     Without --port and AGENT_WORKER_PORT it takes port 5099 or, if that is held by another program, the next free one,
     which it keeps for later starts.
     """
-    from agent_worker.local.run import run_daemon
+    from agent_worker.offline.run import run_daemon
 
     sys.exit(run_daemon(port))
 

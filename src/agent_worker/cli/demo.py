@@ -24,7 +24,7 @@ def demo(as_json: bool, verbose: bool) -> None:
 
     Needs no key, no network and no configuration, and costs nothing.
     """
-    from agent_worker.local.run import lay_out_demo, play
+    from agent_worker.offline.run import lay_out_demo, play
 
     root = lay_out_demo()
     if not as_json:

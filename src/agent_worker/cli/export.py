@@ -55,7 +55,7 @@ def _struck(line: dict[str, Any]) -> str:
 
 
 def _page(target: str) -> str:
-    from agent_worker.local.run import record_page
+    from agent_worker.offline.run import record_page
 
     lines = _all_lines(target)
     if not target.startswith("@"):

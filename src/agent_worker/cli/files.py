@@ -45,7 +45,7 @@ def validate(path: str, as_json: bool) -> None:
 
 
 def _check(path: Path) -> tuple[list[Problem], str, list[str]]:
-    from agent_worker.local.definitions import checked
+    from agent_worker.offline.definitions import checked
 
     if not path.exists():
         return [Problem(str(path), 1, 1, "", "does not exist", hint="name a directory or a YAML file")], "", []
@@ -60,7 +60,7 @@ def _check(path: Path) -> tuple[list[Problem], str, list[str]]:
 
 
 def _limits_that_wait(path: Path) -> list[str]:
-    from agent_worker.local.definitions import limits_that_wait
+    from agent_worker.offline.definitions import limits_that_wait
 
     return limits_that_wait(path) if path.exists() else []
 
@@ -91,6 +91,6 @@ def _check_elsewhere(source: str) -> tuple[list[Problem], str, list[str]]:
 @is_json_option
 def schema(kind: Literal["agent", "workflow", "project"]) -> None:
     """Print the JSON Schema of an agent, workflow or project file."""
-    from agent_worker.local.definitions import schema_of
+    from agent_worker.offline.definitions import schema_of
 
     click.echo(json.dumps(schema_of(kind), indent=2))

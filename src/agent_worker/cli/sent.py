@@ -27,6 +27,10 @@ def tell_sent(sent: Mapping[str, Any]) -> None:
             _message(message)
         if not request["answered"]:
             click.echo("(no answer to it is kept)")
+    if lesson := sent["lesson"]:
+        _title(f"after the run, to learn from it: {lesson['model']}")
+        for name in ("system", "prompt", "answer"):
+            _entry(name, lesson[name] or _GONE)
     _notes(sent)
 
 

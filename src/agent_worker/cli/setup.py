@@ -35,7 +35,7 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
     Without --model and --backend the agents use the first key that is stored or exported, else the first coding program
     that is installed, else they are mock agents. Mock agents become real when you call it again with either.
     """
-    from agent_worker.local.definitions import approve
+    from agent_worker.offline.definitions import approve
 
     backend, model = chosen(backend, model)
     written, kept = _write(template, Path.cwd(), _settings(backend, model))
@@ -72,7 +72,7 @@ def _settings(backend: str, model: str | None) -> str:
 
 
 def _write(template: str, root: Path, settings: str) -> tuple[list[str], list[str]]:
-    from agent_worker.local.definitions import write_new
+    from agent_worker.offline.definitions import write_new
 
     with resources.as_file(resources.files("agent_worker.cli") / "templates" / template) as source:
         return write_new(source, root, settings)
@@ -83,7 +83,7 @@ def _write(template: str, root: Path, settings: str) -> tuple[list[str], list[st
 @as_json_option
 def doctor(fix: bool, as_json: bool) -> None:
     """Check everything, and say what would fix it."""
-    from agent_worker.local import checks
+    from agent_worker.offline import checks
 
     done = [
         _home(),
@@ -162,7 +162,7 @@ def _keys() -> Check:
     from agent_worker.cli.call import call, here
     from agent_worker.cli.key import told
     from agent_worker.client.connection import find
-    from agent_worker.local.checks import keys_of_a_start
+    from agent_worker.offline.checks import keys_of_a_start
 
     try:
         found = call("GET", "/keys", project=here()) if find() else keys_of_a_start()

@@ -13,13 +13,15 @@ AgentWorkerError                  a sentence, and a hint: what to type next
 ├── StorageFault                  the database cannot be trusted to write: stop accepting
 │   └── NotNow                    nothing was stored; it goes on by itself
 │       ├── DiskFull              … when there is space again
-│       └── Locked                … when another program lets go of the database
+│       ├── Locked                … when another program lets go of the database
+│       └── Unreachable           … when the server of the database answers again
 └── BackendFailure                a step did not succeed; the subclass is its failure class
     ├── Transient                 may pass by itself
     │   ├── Overloaded            the backend asked us to come back later
     │   └── EmptyAnswer           it said nothing, and had done nothing
     ├── Permanent                 will fail the same way again
-    │   └── NoKey                 … until the person sets a key: where there is one to ask, the work waits for it
+    │   ├── NoKey                 … until the person sets a key: where there is one to ask, the work waits for it
+    │   └── WrongOutput           the answer is not of the type that was asked for, however often it was said
     ├── Exhausted                 ran into a limit; what was done so far is kept
     └── Crashed                   the worker died
 """
@@ -41,6 +43,8 @@ class AgentWorkerError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(hint)  # a traceback shows it too
 
 
 class BadInput(AgentWorkerError):
@@ -123,6 +127,10 @@ class Locked(NotNow):
     code = "locked"
 
 
+class Unreachable(NotNow):
+    code = "unreachable"
+
+
 class Unwritable(AgentWorkerError):
     code = "unwritable"
 
@@ -175,6 +183,12 @@ class NoKey(Permanent):
     def __init__(self, message: str, *, subject: str) -> None:
         super().__init__(message, hint=f"agent-worker key set {subject}")
         self.subject = subject
+
+
+class WrongOutput(Permanent):
+    """An answer that is not what `output=` asks for, after the model was told what is wrong with it."""
+
+    code = "wrong_output"
 
 
 class Exhausted(BackendFailure):

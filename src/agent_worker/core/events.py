@@ -209,7 +209,7 @@ class WaitChanged(Event):
     kept = False
     agent: str
     name: str
-    what: str = ""  #: model | key | slot | person | disk | retry; '' when it waits no longer
+    what: str = ""  #: model | key | slot | person | disk | retry | program; '' when it waits no longer
     reason: str = ""
     since: int | None = None
     until: int | None = None  #: None when nobody knows

@@ -126,6 +126,7 @@ FAMILIES = (
     ),
     _family("npm", ":_auth :_password", r":_(?:authToken|auth|password)\s?=\s?\"?([^\s\"']{8,})"),
     _family("wireguard", "PrivateKey PresharedKey", rf"(?:Private|Preshared)Key{GIVEN}([A-Za-z0-9+/]{{43}}=)"),
+    _family("agent-worker", "awdoor_", r"(awdoor_[A-Za-z0-9_-]{43})", SEPARATED),
     # Before jwt: these hold one.
     _family("sentry", "sntrys_ sntryu_", r"(sntrys_[A-Za-z0-9+/=_-]{60,}|sntryu_[0-9a-f]{60,})", SEPARATED),
     _family("1password", "ops_eyJ", r"(ops_eyJ[A-Za-z0-9+/=_-]{100,})", SEPARATED),

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 
 from agent_worker.core.errors import BadInput
 
@@ -87,6 +87,19 @@ class Signature:
         return [name if field.is_required() else f"{name}?" for name, field in fields.items()] or ["nothing"]
 
 
+def adapter_of(kind: type[T]) -> TypeAdapter[T]:
+    """What checks values of this type."""
+    return TypeAdapter(kind)
+
+
+def read_json(adapter: TypeAdapter[Any], text: str) -> tuple[Any, str]:
+    """The value that a text holds; and what is wrong with it, if something is."""
+    try:
+        return adapter.validate_json(text), ""
+    except ValidationError as error:
+        return None, _sentence(error, of="the answer")
+
+
 def _flat(hint: Any) -> type | None:
     marked = any(each is _FLAT for each in getattr(hint, "__metadata__", ()))
     return hint.__origin__ if marked else None
@@ -110,11 +123,11 @@ def _fits(value: Any) -> bool:
     return not isinstance(value, int) or -_LARGEST <= value < _LARGEST
 
 
-def _sentence(error: ValidationError) -> str:
+def _sentence(error: ValidationError, *, of: str = "the request") -> str:
     """What is wrong, without what was given: that may be a secret."""
     parts = []
     for problem in error.errors(include_url=False, include_context=False, include_input=False):
-        where = ".".join(map(str, problem["loc"])) or "the request"
+        where = ".".join(map(str, problem["loc"])) or of
         match problem["type"]:
             case "missing":
                 parts.append(f"{where} is missing")

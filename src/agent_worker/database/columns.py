@@ -74,6 +74,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
         **{"id": ID, "project": ID, "agent": ID, "workflow": NAME, "workspace": NAME, "instance": ID, "set_by": ONE_OF},
         **{"member": NAME, "state": ONE_OF},
     },
+    "door_token": {"project": ID, "id": ID, "door": ONE_OF, "opens": NAME, "digest": ID},
 }
 
 #: Columns that hold JSON: secrets are taken out of each string in it, so that it stays JSON.

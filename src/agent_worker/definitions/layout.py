@@ -54,11 +54,11 @@ def _definitions(project: ProjectFiles) -> Iterator[Path]:
     for file in (*project.agent_files.values(), *project.workflow_files.values(), *project.elsewhere):
         yield from _spellings(project.root, file)
     for name, agent in project.agents.items():
-        yield from _named_by(agent, project.agent_files[name], project.root)
+        yield from _named_by(agent, project.agent_files.get(name, project.root), project.root)
     for name, workflow in project.workflows.items():
         for member in workflow.agents.values():
             if isinstance(member, InlineMember):
-                yield from _named_by(member, project.workflow_files[name], project.root)
+                yield from _named_by(member, project.workflow_files.get(name, project.root), project.root)
 
 
 def _named_by(agent: AgentSettings, file: Path, root: Path) -> Iterator[Path]:

@@ -90,6 +90,28 @@ def workflow_of(
     return workflow
 
 
+def agent_value(name: str, written: Mapping[str, Any], *, root: Path) -> AgentDefinition:
+    """The agent that a program hands over, written as its file would be."""
+    source = Source(f"agent {name}", {**written, "name": name})
+    agent = validate(AgentDefinition, source, defaults={})
+    if agent.prompt and agent.prompt.system_file:
+        raise BadInput(f"agent {name}: a value has its prompt in itself", hint="system=Path(…).read_text()")
+    refuse(source, check_paths_of_agent(agent, root))
+    return agent
+
+
+def workflow_value(
+    name: str, written: Mapping[str, Any], agents: Mapping[str, AgentDefinition], *, root: Path
+) -> WorkflowDefinition:
+    """The workflow that a program hands over, written as its file would be."""
+    source = Source(f"team {name}", {**written, "name": name})
+    seen = [*check_members(source.data, agents, broken={}), *check_placeholders(source.data)]
+    workflow = validate(WorkflowDefinition, source, defaults={}, also=located(source, seen))
+    wrong = [*check_overrides(workflow, agents), *check_checkouts(workflow, agents)]
+    refuse(source, [*wrong, *check_paths_of_workflow(workflow, root)])
+    return workflow
+
+
 def team_in(written: dict[str, Any], root: Path) -> WorkflowDefinition:
     """The workflow that a request describes instead of a file: its members are all defined in it."""
     source = Source("the request", written)

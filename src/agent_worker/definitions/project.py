@@ -139,6 +139,18 @@ class ProjectFiles:
         name = shown(file, self.root) if file else None  # once: it is asked of every agent, and there may be many
         return [one for one in self.wrong if one.file == name]
 
+    def with_values(
+        self, agents: Mapping[str, AgentDefinition], workflows: Mapping[str, WorkflowDefinition]
+    ) -> ProjectFiles:
+        """With what programs have handed over beside the files. A file has its name first."""
+        taken = {name.lower() for name in (*self.agents, *self.broken)}
+        more = {name: agent for name, agent in agents.items() if name.lower() not in taken}
+        names = {name.lower() for name in self.workflows}
+        flows = {name: self.with_defaults(flow) for name, flow in workflows.items() if name.lower() not in names}
+        if not more and not flows:
+            return self
+        return replace(self, agents={**self.agents, **more}, workflows={**self.workflows, **flows})
+
     def no_workflow(self, name: str) -> BadInput:
         """The error for whoever asks for a workflow that is not there, or cannot be used."""
         if broken := [one for one in self.problems if one.file.endswith((f"/{name}.yaml", f"/{name}.yml"))]:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from agent_worker.core.disk_space import STOP, STOP_BELOW, WARN, WARN_BELOW, read_size
-from agent_worker.core.errors import BadInput
+from agent_worker.core.errors import BadInput, Problem
 from agent_worker.definitions.block import Block, wrong
 from agent_worker.definitions.fields import Duration, Whole, parse_duration
 from agent_worker.definitions.problems import validate
@@ -37,6 +37,11 @@ VARIABLES = {
 }
 
 _OF_THE_HOME = f"belongs to the user, not to a project: it stands in {FILE} of the home"
+
+#: What must be in the folder of a sentence encoder; of the vocabularies one.
+ENCODER_WEIGHTS, ENCODER_CONFIG = "model.safetensors", "config.json"
+ENCODER_VOCABULARIES = ("tokenizer.json", "vocab.txt")
+AN_ENCODER = "the folder of a sentence encoder, such as ~/models/all-MiniLM-L6-v2"
 
 Scope = Literal["project", "lower", "home"]  #: a project may choose it · may lower it · has no say
 
@@ -86,6 +91,7 @@ class ProjectSettings(Block):
             "keep_backups",
             "warn_free",
             "stop_free",
+            "semantic",
             "rounds_at",
         ),
         _OF_THE_HOME,
@@ -124,6 +130,34 @@ class ProjectSettings(Block):
         description="how long an instance without `bind` is kept after the next one has taken its place",
         examples=["7d"],
         json_schema_extra={"default": "1d"},
+    )
+
+
+def missing_in(folder: Path) -> str:
+    """Why a folder holds no sentence encoder, as a sentence goes on with it; '' if it may hold one."""
+    if not folder.is_dir():
+        return "is not a folder"
+    for name in (ENCODER_WEIGHTS, ENCODER_CONFIG):
+        if not (folder / name).is_file():
+            return f"has no {name}"
+    if not any((folder / name).is_file() for name in ENCODER_VOCABULARIES):
+        return f"has neither {' nor '.join(ENCODER_VOCABULARIES)}"
+    return ""
+
+
+def _encoder(value: Any) -> Path:
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise wrong("must be a folder", AN_ENCODER)
+    if not value.startswith(("/", "~/")):
+        raise wrong("must be a path from the root of the disk, or from ~", AN_ENCODER)
+    return Path(value).expanduser()
+
+
+class Semantic(Block):
+    """How what was said is found by its meaning, where the extra `semantic` is installed."""
+
+    model: Annotated[Path, BeforeValidator(_encoder, json_schema_input_type=str)] | None = Field(
+        None, description="the folder of a sentence encoder", examples=["~/models/all-MiniLM-L6-v2"]
     )
 
 
@@ -169,6 +203,11 @@ class Settings(ProjectSettings):
         examples=["1GB"],
         json_schema_extra={"default": "200MB"},
     )
+    semantic: Semantic = Field(
+        Semantic.model_construct(model=None),
+        description="what search by meaning goes by: { model: FOLDER } of a sentence encoder; a light one without it",
+        examples=[{"model": "~/models/all-MiniLM-L6-v2"}],
+    )
 
 
 _LOWER = frozenset({"tries", "longest_wait", "keep_archive"})
@@ -193,6 +232,14 @@ def read_settings(home: Path) -> Settings:
     return validate(Settings, read_source(file), defaults={}) if file.exists() else Settings()
 
 
+def wrong_model(home: Path) -> list[Problem]:
+    """What the folder lacks that the user's file names: it may have gone since, and then the light model is used."""
+    model = read_settings(home).semantic.model
+    if model is None or not (lack := missing_in(model)):
+        return []
+    return [read_source(home / FILE).problem(("semantic", "model"), f"{model} {lack}", hint=AN_ENCODER)]
+
+
 def with_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
     """With what the environment of the daemon says instead. Raises BadInput. `keep_prompts`: agents/prompt_texts.py."""
     read = {name: variable for name, variable in VARIABLES.items() if name != "keep_prompts" and environ.get(variable)}
@@ -212,8 +259,10 @@ def _given(variable: str, text: str) -> float:
     return seconds
 
 
-def shown(name: str, value: float) -> str:
+def shown(name: str, value: float | Semantic) -> str:
     """The value as it can be written in a file: `5m`, `4KiB`, `8`."""
+    if isinstance(value, Semantic):
+        return f"{{ model: {value.model} }}" if value.model else "{}"
     if name == "rounds_at":
         return f"{int(value) // 3600:02}:{int(value) % 3600 // 60:02}" if value >= 0 else "off"
     kind = "size" if name in ("smart_send", "warn_free", "stop_free") else "time" if _is_time(name) else "count"

@@ -29,6 +29,18 @@ _STATUS = pattern(
 )
 
 
+#: How one begins who tells of the work itself, or of how somebody took it.
+_TELLS_OF_WORK = pattern(
+    r"^(?:(?:i|we)\b|"
+    r"(?:so far|right now|just|all|everything|almost|nearly|currently|now|next|then|soon|will|about to|still|once)\b|"
+    r"(?:[a-z]+ing|looked|read|called|gave|helped|answered|replied|posted|checked|started|began|tried|sent|wrote|asked|"
+    r"told|finished|completed|done|made)\b|"
+    r"the (?:task|work|job|review|run|conversation|build|result|answer|message|question|request|chat|session)\b|"
+    r"(?:the )?(?:user|person) (?:has |had |just )?(?:thank|said|say|greet|agree|ask|repl|answer|wrote|seem|was|"
+    r"(?:is|looks|sounds) (?:happy|satisfied|fine|glad|pleased|ok)))"
+)
+
+
 def _listed(words: str) -> list[str]:
     return words.split()
 
@@ -58,9 +70,30 @@ _EMPTY = frozenset(
     )
 )
 
+#: What one speaks of who tells of the work itself.
+_OF_WORK = _EMPTY | frozenset(
+    map(
+        stem,
+        _listed(
+            """file message user person question request help helped test build tool conversation chat session part
+            result channel problem issue error morning evening tomorrow yesterday minute moment look read call give
+            gave post check try tried start begin began begun go went wait happy pleased satisfied glad thanked greeted
+            agreed well good fine great nice right away second first last once twice again currently almost nearly next
+            soon later short long quick quickly small step rest far everything anything without run ran found wrote
+            write send sent code change review summary point way time day"""
+        ),
+    )
+)
+
 #: Words of keys that say what sort of thing an entry is, and not what it is about.
 GENERIC = frozenset(
-    map(stem, _listed("rule note decision fact memory entry pattern outcome about info detail setting"))
+    map(
+        stem,
+        _listed(
+            """rule note decision fact memory entry pattern outcome about info detail setting style preference habit
+            wish topic subject item remark reminder plan general misc"""
+        ),
+    )
 )
 
 
@@ -152,8 +185,11 @@ def says_too_little(text: str, *, least: int) -> bool:
 
 def is_status(text: str) -> bool:
     """Whether it only says how the work is going."""
-    told = facts(text)
-    return bool(_STATUS.match(text.strip().casefold())) and len((told.words | told.fixed) - _EMPTY) < 4
+    told, plain = facts(text), text.strip().casefold()
+    if _STATUS.match(plain) and len((told.words | told.fixed) - _EMPTY) < 4:
+        return True
+    lasting = (told.words | told.dates) - _OF_WORK
+    return bool(_TELLS_OF_WORK.match(plain)) and not (told.numbers | told.names) and len(lasting) < 2
 
 
 def backs(said: str, claim: str) -> bool:

@@ -186,9 +186,18 @@ def _repeated(there: Iterable[MemoryEntry], claim: MemoryEntry) -> MemoryEntry |
     alike = [
         entry
         for entry in there
-        if same(entry.value, claim.value) and (entry.disputes == claim.key or mean_one(entry, claim))
+        if same(entry.value, claim.value)
+        and not _is_other_word(entry, claim)
+        and (entry.disputes == claim.key or mean_one(entry, claim))
     ]
     return min(alike, key=lambda entry: entry.key != claim.key, default=None)
+
+
+def _is_other_word(known: MemoryEntry, claim: MemoryEntry) -> bool:
+    """Whether one word was put for another under the same key, by somebody who may: that is news."""
+    mine, theirs = _said(known.value), _said(claim.value)
+    replaced = bool(mine - theirs) and bool(theirs - mine)
+    return replaced and known.key == claim.key and trust(claim.by) >= trust(known.by)
 
 
 def mean_one(one: MemoryEntry, other: MemoryEntry) -> bool:
@@ -202,7 +211,7 @@ def _may_mean_one(one: MemoryEntry, other: MemoryEntry, *, related: float) -> bo
     A sentence under `alice` that does not speak of alice is about her all the same.
     """
     a, b = facts(_words(one.key)), facts(_words(other.key))
-    if a.fixed != b.fixed:
+    if (a.numbers, a.names) != (b.numbers, b.names) or (a.dates != b.dates and a.dates and b.dates):
         return False
     in_both = _said(one.value) & _said(other.value)
     return overlap(a.words, b.words) >= related or (a.words | b.words) - GENERIC <= in_both

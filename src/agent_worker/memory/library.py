@@ -7,6 +7,7 @@ folder.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -16,19 +17,24 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TypeAlias
 
-from agent_worker.core.errors import AgentWorkerError, NotFound, Refused
+from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Refused
 from agent_worker.core.later import dataclass
 from agent_worker.files.jsonl import iterate
 from agent_worker.files.root import Root
 from agent_worker.memory import memory, notes
 from agent_worker.memory.edits import text_of
+from agent_worker.memory.encoded_meaning import EncodedMeaning
+from agent_worker.memory.encoder import Encoder, load_encoder
 from agent_worker.memory.index import Index, IndexClosed, IndexedSource, file_stamp
 from agent_worker.memory.index_tables import IndexEntry, Kind
 from agent_worker.memory.meaning import Embedding, Meaning, load_embedding
-from agent_worker.memory.recall import Recalled, SearchScope, recall
+from agent_worker.memory.recall import AnyMeaning, Recalled, SearchScope, recall
+
+log = logging.getLogger(__name__)
 
 INDEX = ".index/recall.db"
 VECTORS = "meaning.npz"
+ENCODED = "encoded.npz"
 CONVERSATIONS = "conversations"
 OWN = "own/"  # names of what stands in the agent's own folder
 LOOK_AT_ALL = timedelta(seconds=5)  # after which all files of conversations are looked at again
@@ -48,12 +54,13 @@ class _TalkLook:
 
 
 class Library:
-    def __init__(self, home: Root | None, name: str) -> None:
+    def __init__(self, home: Root | None, name: str, *, model: Path | None = None) -> None:
         self._home = home
+        self._model = model
         self._name = name
         self._own: Index | None = None
         self._opening = threading.Lock()
-        self._meaning: Meaning | None = None
+        self._meaning: AnyMeaning | None = None
         self._seen: list[_Looks] | None = None  # how the files were when they were last taken in
         self._talk: _TalkLook | None = None
 
@@ -113,7 +120,7 @@ class Library:
         with self._opening:
             if self._own is None:
                 self._own = Index(self._place(), self._sources)
-                self._meaning = meaning_of(self._own)
+                self._meaning = meaning_of(self._own, self._model)
             return self._own
 
     def _look(self, now: datetime) -> list[_Looks]:
@@ -183,8 +190,20 @@ def embedding() -> Embedding | None:
     return load_embedding()
 
 
-def meaning_of(index: Index) -> Meaning | None:
-    """Vectors beside the words, where the extra `semantic` is installed."""
+@cache
+def encoder(folder: Path) -> Encoder | None:
+    """The encoder that the person chose, or None if it cannot be used; then the light model is."""
+    try:
+        return load_encoder(folder)
+    except (BadInput, ImportError) as error:
+        log.warning("search by meaning goes by the light model: %s", error)
+        return None
+
+
+def meaning_of(index: Index, folder: Path | None = None) -> AnyMeaning | None:
+    """Vectors beside the words, where the extra `semantic` is installed: of the encoder in a folder, or light ones."""
+    if folder and (encoding := encoder(folder)):
+        return EncodedMeaning(encoding, index, index.path.with_name(ENCODED) if index.path else None)
     model = embedding()
     return Meaning(model, index.path.with_name(VECTORS) if index.path else None) if model else None
 

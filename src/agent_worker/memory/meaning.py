@@ -175,7 +175,8 @@ class Meaning:
         if self._path is None:
             return
         np = self._embedding.numpy
-        with suppress(OSError, ValueError, KeyError, EOFError, BadZipFile), np.load(self._path) as kept:
+        refused = (OSError, ValueError, KeyError, EOFError, BadZipFile)
+        with suppress(*refused), self._path.open("rb") as file, np.load(file) as kept:
             if int(kept["birth"]) == self._birth:
                 self._add(kept["rows"].tolist(), kept["vectors"].astype(np.float32))
                 self._learn_words([str(kept["words"])])

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from itertools import accumulate
 
 from agent_worker.core.later import dataclass
+from agent_worker.memory.encoded_meaning import EncodedMeaning
 from agent_worker.memory.index import Index
 from agent_worker.memory.index_tables import (
     ANSWERS,
@@ -27,6 +28,8 @@ from agent_worker.memory.index_tables import (
 )
 from agent_worker.memory.meaning import Meaning
 from agent_worker.memory.words import MONTHS, Term, asks_when, date_in_words, names, plain_words, terms_of, without_name
+
+AnyMeaning = Meaning | EncodedMeaning
 
 MOST_FOUND = 100
 POOL = 150  # hits per shelf that are weighed against each other; each of the factors below may lift one from there
@@ -58,7 +61,7 @@ class SearchScope:
 
     index: Index
     scopes: Collection[str] | None = None
-    meaning: Meaning | None = None
+    meaning: AnyMeaning | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,7 @@ def _told(place: SearchScope, hits: Sequence[_Hit]) -> dict[_Hit, tuple[IndexEnt
     return place.index.read(ask) if hits else {}
 
 
-def _question(tables: Tables, meaning: Meaning | None, query: str, now: datetime) -> _Question:
+def _question(tables: Tables, meaning: AnyMeaning | None, query: str, now: datetime) -> _Question:
     author, terms = _only_author(query, tables.authors()), terms_of(query, now)
     words = plain_words(" ".join(term.phrase for term in terms if term.phrase != author.lower()))
     like = [Term(word, word) for word in meaning.like(tables, words)] if meaning else []
@@ -159,7 +162,7 @@ def _question(tables: Tables, meaning: Meaning | None, query: str, now: datetime
 
 
 def _near(
-    meaning: Meaning,
+    meaning: AnyMeaning,
     question: _Question,
     shelves: Collection[int],
     found: Collection[int],

@@ -29,9 +29,9 @@ DOCUMENT = "document/"
 class WorkspaceLibrary:
     """The index of one workspace."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, model: Path | None = None) -> None:
         self._index = Index(path)
-        self._meaning = meaning_of(self._index)
+        self._meaning = meaning_of(self._index, model)
 
     @property
     def scope(self) -> SearchScope:
@@ -57,8 +57,9 @@ class WorkspaceLibrary:
 class WorkspaceLibraries:
     """Those of one process, opened when they are first searched."""
 
-    def __init__(self, home: Root | None = None) -> None:
+    def __init__(self, home: Root | None = None, model: Path | None = None) -> None:
         self._home = home
+        self._model = model
         self._open: dict[str, WorkspaceLibrary] = {}
         self._opening = threading.Lock()
 
@@ -66,7 +67,7 @@ class WorkspaceLibraries:
         """`kept`: it may be on the disk."""
         with self._opening:
             if workspace not in self._open:
-                self._open[workspace] = WorkspaceLibrary(self._place(workspace) if kept else None)
+                self._open[workspace] = WorkspaceLibrary(self._place(workspace) if kept else None, self._model)
             return self._open[workspace]
 
     def drop(self, workspace: str) -> None:

@@ -25,7 +25,7 @@ from agent_worker.definitions.source import parse_source
 from agent_worker.files.root import Root
 from agent_worker.files.swap import Conflict
 from agent_worker.memory.edits import rewrite
-from agent_worker.service.agents import Agent, agent_info, queue_of
+from agent_worker.service.agents import AgentView, agent_info, queue_of
 from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -49,7 +49,7 @@ async def agent_create(
     expertise: list[str] | None = None,
     lasting: bool = True,
     origin: str | None = None,
-) -> Agent:
+) -> AgentView:
     """Make an agent: a lasting one is a file in the project, any other lives only in the daemon.
 
     `origin` names a quick agent that becomes a lasting one under the new name, with what was said to it.
@@ -162,7 +162,7 @@ async def _free_name(service: Service, loaded: LoadedProject) -> str:
 
 
 @operation("PATCH", "/agents/{name}")
-async def agent_edit(service: Service, name: str, changes: dict[str, Any], project: str | None = None) -> Agent:
+async def agent_edit(service: Service, name: str, changes: dict[str, Any], project: str | None = None) -> AgentView:
     """Set keys of an agent's definition, or take them out with null. All else in its file stays as it was written."""
     loaded = await service.project(project)
     found, file = _own_file(loaded, name)
@@ -193,6 +193,8 @@ def _own_file(loaded: LoadedProject, name: str) -> tuple[str, str]:
     found = next(n for n, i in loaded.agents.items() if i == id)
     if found in loaded.quick:
         raise Refused(f"{found} has no file: it ends with the daemon", hint=f"agent-worker stop {found}")
+    if found not in loaded.project.agent_files:
+        raise Refused(f"{found} has no file: it is a value in a Python program", hint="change it there")
     file = loaded.project.agent_files[found].relative_to(loaded.project.root)
     if str(file) in PROJECT_FILES:
         raise Refused(f"{found} is written in {file}, with the rest of the project", hint=f"edit {file}")

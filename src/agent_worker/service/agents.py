@@ -19,6 +19,7 @@ from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.identity.soul import look
 from agent_worker.memory import memory, notes, todos
+from agent_worker.service.learned import Learned, learned_lately
 from agent_worker.service.messages import agent_id, last_words
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -27,7 +28,7 @@ from agent_worker.workspaces import workspace_rows
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class AgentView:
     name: str
     state: str  #: idle | running | waiting | stopped | error | paused | broken (its file)
     reason: str
@@ -71,7 +72,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class AgentDetail:
-    agent: Agent
+    agent: AgentView
     soul: dict[str, Any]
     directory: str
     queue: list[Work]
@@ -80,13 +81,14 @@ class AgentDetail:
     works_in: list[str] = field(default_factory=list)  #: the workspaces it is a member of now, as @workflow:tag
     limits: dict[str, Any] = field(default_factory=dict)  #: those that its file sets
     keeps: Kept | None = None  #: in its folder; None if it has none
+    learned: Learned | None = None  #: by itself, lately; None if it has no folder
 
 
 LANES = ("immediate", "normal", "background")
 
 
 @operation("GET", "/agents", tool="agents_list")
-async def agents_list(service: Service, project: str | None = None) -> list[Agent]:
+async def agents_list(service: Service, project: str | None = None) -> list[AgentView]:
     """Every agent of a project, with its state and what it spent today."""
     loaded = await service.project(project)
     rows = await service.read(loaded, _states, day=limits.day_of(service.now()))
@@ -117,6 +119,7 @@ async def agent_info(service: Service, name: str, project: str | None = None) ->
         works_in=[f"@{workspace_rows.name_of(w)}" for w in await service.read(loaded, workspace_rows.at_work_with, id)],
         limits=definition.limits.model_dump(mode="json", exclude_none=True),
         keeps=await asyncio.to_thread(_kept, service.runtime.registry.own(id)),
+        learned=await learned_lately(service, loaded, service.runtime.registry.own(id)),
     )
 
 
@@ -143,7 +146,7 @@ def _kept(worker: AgentRuntime | None) -> Kept | None:
 @operation("POST", "/agents/{name}/{action}")
 async def agent_set(
     service: Service, name: str, action: Literal["pause", "resume", "start", "stop"], project: str | None = None
-) -> Agent:
+) -> AgentView:
     """Pause or stop an agent; resume or start it, whatever held it, with a new allowance where a limit did.
 
     `name` may also be a member of a running workflow, `alice@review`: then it is about its work there.
@@ -165,7 +168,7 @@ async def agent_set(
     return (await agent_info(service, name, project=str(loaded.project.root))).agent
 
 
-async def _set_member(service: Service, loaded: LoadedProject, member: Address, action: str) -> Agent:
+async def _set_member(service: Service, loaded: LoadedProject, member: Address, action: str) -> AgentView:
     """The same for one member of an instance: its work there waits, or goes on."""
     if member.agent is None or member.workspace is None:
         meant = str(member.workspace) if action == "start" else str(member)
@@ -187,7 +190,9 @@ async def _set_member(service: Service, loaded: LoadedProject, member: Address, 
     name = str(replace(member, agent=row["name"], workflow=workspace["workflow"], tag=workspace["tag"]))
     wait = (await service.waits(loaded)).get(row["agent"])
     state, wait = state_of(row, wait)
-    return Agent(name, state, "", definition.backend, definition.model or "", 0, 0.0, kind=row["kind"], waiting=wait)
+    return AgentView(
+        name, state, "", definition.backend, definition.model or "", 0, 0.0, kind=row["kind"], waiting=wait
+    )
 
 
 def _let_go_on(tx: Transaction, agent: str, *, now: int) -> None:
@@ -195,22 +200,22 @@ def _let_go_on(tx: Transaction, agent: str, *, now: int) -> None:
     commands.resume_agent(tx, agent, now=now)
 
 
-def _broken(loaded: LoadedProject, name: str) -> Agent:
+def _broken(loaded: LoadedProject, name: str) -> AgentView:
     """One whose file cannot be used, and never could since we know it."""
     wrong = loaded.project.wrong_with(name)
     why = "; ".join(f"line {one.line}: {f'{one.field}: ' if one.field else ''}{one.message}" for one in wrong)
     file = str(loaded.project.broken[name])
-    return Agent(name, "broken", why, backend="", model="", queued=0, usd_today=0.0, file=file)
+    return AgentView(name, "broken", why, backend="", model="", queued=0, usd_today=0.0, file=file)
 
 
-def _agent(service: Service, loaded: LoadedProject, row: Row, waits: Mapping[str, Waiting]) -> Agent:
+def _agent(service: Service, loaded: LoadedProject, row: Row, waits: Mapping[str, Waiting]) -> AgentView:
     definition = loaded.definition(row["name"])
     worker = service.runtime.registry.own(row["id"])
     trouble = "; ".join(map(str, loaded.project.wrong_with(row["name"])))
     state, wait = state_of(row, waits.get(row["id"]))
     if worker is not None and not worker.is_fit and state != "paused":
         state, wait = "error", None
-    return Agent(
+    return AgentView(
         name=row["name"],
         state=state,
         reason=row["paused"] or (wait.reason if wait else row["reason"] or trouble),

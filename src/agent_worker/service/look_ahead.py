@@ -43,6 +43,8 @@ def wrong_in_workflow(
     for name, member in workflow.agents.items():
         of_member = _of_agent(member, project.root) if isinstance(member, InlineMember) else _of_ref(member, project)
         found += [broken.below("agents", name) for broken in of_member]
+    if workflow.guard.model:
+        found += _of_model(workflow.guard.model, Endpoint(), ("guard", "model"))
     return _located(file, project.root, found, source)
 
 

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import asdict
+from dataclasses import asdict, field
 from typing import Literal
 
 from agent_worker.core.errors import NotFound, Stale
 from agent_worker.core.later import dataclass
+from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
 from agent_worker.memory import audit, gate, memory, notes, todos
 from agent_worker.memory.todos import Todo
 from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
+from agent_worker.work import inbox
+
+
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """What is remembered, and what says otherwise and is trusted less."""
+
+    known: memory.MemoryEntry
+    heard: memory.MemoryEntry
+    item: str  #: of the inbox, that asks about it; '' when it was answered
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
     entries: list[memory.MemoryEntry]
     problems: list[str]  #: files with a mistake in them
+    disputes: list[Dispute] = field(default_factory=list)
 
 
 @operation("GET", "/agents/{name}/memory")
@@ -29,7 +41,17 @@ async def memory_show(service: Service, name: str, project: str | None = None) -
     home = await home_of_agent(service, name, project)
     found = await asyncio.to_thread(memory.load, home)
     held = await asyncio.to_thread(memory.load, home, only=memory.QUARANTINE)
-    return Remembered([*found.entries, *held.entries], [*found.problems, *held.problems])
+    loaded = await service.project(project)
+    asked = await service.read(loaded, _asked_about, agent_id(loaded, name))
+    pairs = await asyncio.to_thread(gate.disputes, home)
+    disputes = [Dispute(known, heard, asked.get(known.key, "")) for known, heard in pairs]
+    return Remembered([*found.entries, *held.entries], [*found.problems, *held.problems], disputes)
+
+
+def _asked_about(tx: Transaction, agent: str) -> dict[str, str]:
+    """The items of the inbox that ask about disputes in the memory of an agent, by key."""
+    rows = [row for row in inbox.open_items(tx) if row["kind"] == "dispute" and row["agent"] == agent]
+    return {row["ref"].partition("/")[2]: row["id"] for row in rows}
 
 
 @operation("PUT", "/agents/{name}/memory")
@@ -55,12 +77,14 @@ async def memory_set(
     await note(service, name, project, "edited", key, known)
     if not value:
         await asyncio.to_thread(memory.forget, home, key, when=now)
+        await published(service, name, project)
         return "archived"
     seen_by = visibility or (known.visibility if known else "private")
     entry = memory.MemoryEntry(
         key=key, value=value, file=file, visibility=seen_by, learned=now.isoformat(timespec="seconds")
     )
     kept = await asyncio.to_thread(gate.keep, home, entry, now=now, typed=True)
+    await published(service, name, project)
     return "changed" if kept.outcome == "replaced" else kept.outcome
 
 
@@ -70,6 +94,7 @@ async def memory_release(service: Service, name: str, key: str, project: str | N
     home, key = await home_of_agent(service, name, project), service.runtime.database.redact(key)
     await asyncio.to_thread(memory.release, home, key)
     await note(service, name, project, "released", key)
+    await published(service, name, project)
     return "remembered"
 
 
@@ -144,6 +169,12 @@ async def note(
     stood = json.dumps(asdict(before)) if before else ""
     done = audit.AuditEntry(agent=agent_id(loaded, name), who="user", deed=deed, about=about, before=stood)
     await service.write(loaded, audit.note, done, now=service.now())
+
+
+async def published(service: Service, name: str, project: str | None) -> None:
+    """After a change of what an agent remembers: its documents say what is public now."""
+    loaded = await service.project(project)
+    await service.runtime.public.publish(service.runtime.registry.worker(agent_id(loaded, name)))
 
 
 def _same(what: str, now: str, was: str) -> None:

@@ -28,7 +28,7 @@ ENDS = ("done", "failed", "incomplete", "cancelled", "dead")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answered:
     """What came of a question put to one agent."""
 
     text: str
@@ -147,7 +147,7 @@ async def mentions_map(service: Service, at: str, project: str | None = None) ->
 
 
 @operation("POST", "/ask", tool="agent_ask")
-async def ask(service: Service, agent: str, message: str, project: str | None = None) -> Answer:
+async def ask(service: Service, agent: str, message: str, project: str | None = None) -> Answered:
     """Send a direct message to an agent and wait for the answer."""
     return await put_question(service.runtime, await service.project(project), agent, message)
 
@@ -168,18 +168,18 @@ async def deliver(runtime: Runtime, loaded: LoadedProject, to: str, text: str, *
     return await database.write(hand_over, loaded, await address_in(database, loaded, to), text, now=now, key=key)
 
 
-async def put_question(runtime: Runtime, loaded: LoadedProject, agent: str, text: str) -> Answer:
+async def put_question(runtime: Runtime, loaded: LoadedProject, agent: str, text: str) -> Answered:
     """Send a direct message and wait for what becomes of it."""
     if parse_address(agent).workflow is not None:
         raise BadInput(f"{agent} is not a direct address: only an agent by itself can be asked", hint="such as alice")
-    answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-    ended: dict[str, Answer] = {}  # while we do not know yet which is ours: many may end while we wait
+    answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+    ended: dict[str, Answered] = {}  # while we do not know yet which is ours: many may end while we wait
     asked: list[str] = []
 
     def hear(event: Ended) -> None:
         if event.state not in ENDS or (asked and event.instruction != asked[0]):
             return
-        told = Answer(event.text, event.state, event.reason)
+        told = Answered(event.text, event.state, event.reason)
         if not asked:
             ended[event.instruction] = told
         elif not answer.done():

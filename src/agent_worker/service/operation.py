@@ -26,7 +26,7 @@ from agent_worker.files.folder import disk_explained
 
 @dataclass(frozen=True, slots=True)
 class StreamItem:
-    kind: str
+    kind: str  #: '' where whoever reads it expects none
     data: str  #: JSON, on one line
     position: str = ""  #: where to go on after it; '' when that cannot be asked for
 

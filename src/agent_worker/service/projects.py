@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent_worker.core.disk_space import FreeSpace
 from agent_worker.core.later import dataclass
 from agent_worker.definitions.project import ProjectFiles
-from agent_worker.service.agents import Agent, agents_list
+from agent_worker.service.agents import AgentView, agents_list
 from agent_worker.service.inbox import inbox_list
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -24,7 +24,7 @@ class ProjectSummary:
 @dataclass(frozen=True, slots=True)
 class Status:
     project: ProjectSummary
-    agents: list[Agent]
+    agents: list[AgentView]
     instances: list[Running]
     workflows: list[str]  #: those that files define, running or not
     waiting: int  #: items in the person's inbox

@@ -1,4 +1,4 @@
-"""Give work to an agent, a workflow or a team made up on the spot, and follow it to its end.
+"""Give work to an agent, a running team, a workflow or a team made up on the spot, and follow it to its end.
 
 `run` streams what happens, `serve` waits and returns what came of it; both take the same request. An accepted message
 to an agent is worked on whether anybody listens or not; a workflow that nobody listens to any more is stopped.
@@ -13,10 +13,8 @@ from dataclasses import asdict, field
 from typing import Any
 
 from agent_worker.agents.loader import LoadedProject
-from agent_worker.agents.waiting import Waiting
 from agent_worker.core.address import MAIN, Address
-from agent_worker.core.errors import AgentWorkerError, BadInput, Permanent, Refused
-from agent_worker.core.events import Lagging
+from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Permanent, Refused
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.core.mentions import find_mentions
@@ -24,7 +22,9 @@ from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.fields import ModelName
 from agent_worker.definitions.loading import team_in
-from agent_worker.service.events import EventRecord, Filter, Follower, newest
+from agent_worker.service.channel_run import say_and_follow
+from agent_worker.service.events import EventRecord, Filter, Follower
+from agent_worker.service.followed import STOPPING, Followed, Served, UsageTotals, listening, waiting_for
 from agent_worker.service.messages import ENDS, hand_over
 from agent_worker.service.operation import Stream, StreamItem, operation
 from agent_worker.service.service import Service, at_rest
@@ -33,43 +33,11 @@ from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.work import agent_rows, inbox, queue
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.start import Start
-from agent_worker.workflows.summary import Summary
 from agent_worker.workspaces import routing
+from agent_worker.workspaces.resources import whole_text
 
 TEAM = "team"  #: the name of a workflow made up on the spot; its tag is new each time
 GONE = "whoever started it has left"
-_STOPPING = Refused("the daemon is stopping", hint="the work goes on when it is started again")
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    agent: str
-    tool: str
-    arguments: str
-    own: bool = False  #: a coding program used a tool of its own
-
-
-@dataclass(frozen=True, slots=True)
-class UsageTotals:
-    input: int = 0  #: tokens
-    output: int = 0
-    usd: float = 0.0
-    estimated: bool = False  #: the money rests on a guess: of a price, or of how many tokens it were
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """What came of it."""
-
-    content: str  #: the answer; of a team, the last word of a member
-    tool_calls: list[ToolCall] = field(default_factory=list)
-    usage: UsageTotals = field(default_factory=UsageTotals)
-    #: Of an agent: done | incomplete | waiting; of a workflow: done | failed | limit | stopped | waiting. What waits
-    #: for the person goes on when it is answered.
-    state: str = "done"
-    reason: str = ""
-    summary: Summary | None = None  #: of a workflow
-    waits_for: list[str] = field(default_factory=list)  #: the items of the inbox that wait for the person
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +55,18 @@ class RunRequest:
     model: ModelName | None = None  #: of all members of the workflow that use one
     leaves: bool = False  #: where it waits for the person's word or a key, `run` ends, and the work is kept
     attended: bool = False  #: somebody is there who resumes it if a limit pauses it: `run` goes on telling
+    key: str | None = None  #: of what `alice` or `@review` is told: given again, what became of the first is told
 
 
 @operation("POST", "/run")
 async def run(service: Service, request: Flat[RunRequest]) -> Stream:
     """Give work to an agent, a workflow or the agents defined here, and see what happens until it is done.
 
+    With `@review` as the agent, the message is said there, and followed until all that came of it is done.
+
     Events: begun, chunk, tool_call, tool_result, step, message and others; the last one is done or error.
     """
-    play = await _play(service, request)
+    play = await begin_work(service, request)
     play.leaves_when_asked = request.leaves
     return play
 
@@ -106,7 +77,7 @@ async def serve(service: Service, request: Flat[RunRequest]) -> Served:
 
     Where it can only go on once the person has answered, the state is `waiting`, and `waits_for` names the questions.
     """
-    play = await _play(service, request)
+    play = await begin_work(service, request)
     play.leaves_when_asked = True
     try:
         async for _ in play:
@@ -116,12 +87,15 @@ async def serve(service: Service, request: Flat[RunRequest]) -> Served:
         await play.close()
 
 
-async def _play(service: Service, request: RunRequest) -> _Followed:
+async def begin_work(service: Service, request: RunRequest) -> Followed:
+    """Give the work: it is accepted when this returns. Whoever follows it closes it."""
     match request:
         case RunRequest(message=str(message), agent=str(agent), workflow=None, agents=None):
             loaded = await service.project(request.project)
             await require_approved(service, loaded, agent, trust=request.trust)
-            return await _ask(service, loaded, agent, message)
+            if agent.startswith("@"):
+                return await say_and_follow(service, loaded, agent, message, key=request.key)
+            return await _ask(service, loaded, agent, message, key=request.key)
         case RunRequest(workflow=str(workflow), agent=None, agents=None):
             wanted = WorkflowRequest(workflow, request.project, request.tag, request.params, request.message)
             starting = begin(service, wanted, ends="quiet", trust=request.trust, model=request.model)
@@ -134,116 +108,26 @@ async def _play(service: Service, request: RunRequest) -> _Followed:
     )
 
 
-async def _listening(service: Service, *, until: asyncio.Event) -> Follower:
-    """To everything, from before the work is given: what comes of it in the first moment is not missed."""
-    follower = Follower(service, Filter(), until=until, at=await newest(service.runtime.database))
-    follower.listen()
-    return follower
-
-
-class _Followed:
-    """Follows one piece of work; keeps what it used and what came of it."""
-
-    def __init__(self, service: Service, follower: Follower) -> None:
-        self._service = service
-        self._follower = follower
-        self._tools: list[ToolCall] = []
-        self._outcome: Served | AgentWorkerError = _STOPPING
-        self.leaves_when_asked = False  #: is it over for whoever follows it, when it waits for the person?
-
-    async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
-        yield [StreamItem("begun", json.dumps({"event": "begun"} | self._begun()))]
-        async for batch in self._unless_asked():
-            if shown := await self._shown(batch):
-                yield shown
-            if any(told.number or told.kind == "waiting" for told in batch) and await self._is_over():
-                # It may have ended while this batch was read: what it said before that is still to come.
-                async for rest in self._follower.rest():
-                    if shown := await self._shown(rest):
-                        yield shown
-                break
-        yield [await self._last()]
-
-    async def _unless_asked(self) -> AsyncIterator[Sequence[EventRecord]]:
-        """What happens; nothing, where it waited for the person before we listened and that is the end of it."""
-        if self.leaves_when_asked and await self._is_over():
-            return
-        async for batch in self._followed():
-            yield batch
-
-    def _lacks_key(self, agent: str) -> Waiting | None:
-        """What an agent waits for, if that is a key, which only a person can bring."""
-        wait = self._service.runtime.supervisor.waits.of(agent)
-        return wait if wait is not None and wait.what == "key" else None
-
-    async def _shown(self, batch: Sequence[EventRecord]) -> list[StreamItem]:
-        shown = [told for told in batch if await self._is_part(told)]
-        self._tools += [_tool_call(told) for told in shown if told.kind == "tool_call"]
-        return [StreamItem(told.kind, told.text) for told in shown]
-
-    def result(self) -> Served:
-        if isinstance(self._outcome, AgentWorkerError):
-            raise self._outcome
-        return self._outcome
-
-    async def close(self) -> None:
-        self._follower.close()
-
-    async def _followed(self) -> AsyncIterator[Sequence[EventRecord]]:
-        """Whoever reads slowly misses what is live only, and nothing else."""
-        while True:
-            try:
-                async for batch in self._follower:
-                    yield batch
-                return
-            except Lagging:
-                self._follower = self._follower.again()
-
-    def _begun(self) -> dict[str, str]:
-        """What it is called, for whoever leaves before its end."""
-        raise NotImplementedError
-
-    async def _is_part(self, told: EventRecord) -> bool:
-        raise NotImplementedError
-
-    async def _is_over(self) -> bool:
-        raise NotImplementedError
-
-    async def _conclude(self) -> Served | AgentWorkerError:
-        raise NotImplementedError
-
-    async def _last(self) -> StreamItem:
-        self._outcome = await self._conclude()
-        match self._outcome:
-            case Served(summary=summary) as served:
-                told: dict[str, Any] = {"event": "done", "text": served.content} | asdict(served)
-                del told["content"], told["summary"]
-                if summary is not None:
-                    told |= asdict(summary) | {"runs": dict(summary.runs), "exit_code": summary.exit_code}
-                return StreamItem("done", json.dumps(told))
-            case error:
-                told = {"code": error.code, "message": error.message, "hint": error.hint}
-                return StreamItem("error", json.dumps({"event": "error"} | told))
-
-
 # --- one agent ----------------------------------------------------------------------------------------
 
 
-async def _ask(service: Service, loaded: LoadedProject, to: str, message: str) -> _Followed:
+async def _ask(service: Service, loaded: LoadedProject, to: str, message: str, *, key: str | None) -> Followed:
     address = await service.address(loaded, to)
-    if address.agent is None:
-        raise BadInput(f"{to} is a channel, not an agent", hint="name a workflow, or one of its members")
+    if key is not None and address.workspace is not None:
+        raise BadInput(f"{to} is in a workspace: a key is for a direct question", hint=f"ask {address.agent} by itself")
     routing.check_size(message)
-    follower = await _listening(service, until=service.closing)
+    follower = await listening(service, until=service.closing)
     try:
-        work = await service.write(loaded, _put, loaded, address, message, now=service.now())
+        work = await service.write(loaded, _put, loaded, address, message, now=service.now(), key=key)
     except BaseException:
         follower.close()
         raise
-    return _AgentRun(service, loaded, follower, work)
+    made = _AgentRun(service, loaded, follower, work)
+    made.may_be_over = key is not None
+    return made
 
 
-class _AgentRun(_Followed):
+class _AgentRun(Followed):
     def __init__(self, service: Service, loaded: LoadedProject, follower: Follower, work: Row) -> None:
         super().__init__(service, follower)
         self._database = service.database(loaded)
@@ -292,15 +176,23 @@ class _AgentRun(_Followed):
         if self.leaves_when_asked and self._waits(row):
             items = await self._database.read(inbox.asked_by_work, self._work["work"])
             usage = await self._database.read(_usage, self._work["id"])
-            return _waiting(items, [self._lacks_key(self._work["agent"])], self._tools, usage)
+            return waiting_for(items, [self._lacks_key(self._work["agent"])], self._tools, usage)
         if row["state"] not in ENDS and row["held_by"]:
             return _kept(row)
         if row["state"] not in ENDS:
-            return _STOPPING
+            return STOPPING
         if row["state"] in ("failed", "dead", "cancelled"):
             return Permanent(row["reason"] or row["state"], hint=f"agent-worker explain {row['run'] or ''}".strip())
         usage = await self._database.read(_usage, self._work["id"])
-        return Served(row["answer"] or "", self._tools, usage, row["state"], row["reason"])
+        return Served(row["answer"] or "", self._tools, usage, row["state"], row["reason"], run=row["run"] or "")
+
+
+async def came_of_work(service: Service, loaded: LoadedProject, id: str) -> Served | AgentWorkerError | None:
+    """What has come by now of a message to an agent; None while it is worked on."""
+    work = await service.read(loaded, _instruction, id)
+    following = _AgentRun(service, loaded, Follower(service, Filter(), until=service.closing), work)
+    following.leaves_when_asked = True
+    return await following.so_far()
 
 
 _OF_A_RUN = frozenset({"started", "chunk", "tool_call", "tool_result", "step", "retry", "ended"})
@@ -309,7 +201,7 @@ _OF_A_RUN = frozenset({"started", "chunk", "tool_call", "tool_result", "step", "
 # --- a team -------------------------------------------------------------------------------------------
 
 
-async def _assemble(service: Service, loaded: LoadedProject, agents: dict[str, Any], message: str) -> _Followed:
+async def _assemble(service: Service, loaded: LoadedProject, agents: dict[str, Any], message: str) -> Followed:
     tag = new_id("t")
     definition = team_in({"name": TEAM, "agents": agents, "workspace": {"provider": "memory"}}, loaded.project.root)
     if not find_mentions(message, definition.agents, sender="user").names:
@@ -320,9 +212,9 @@ async def _assemble(service: Service, loaded: LoadedProject, agents: dict[str, A
 
 async def _follow_team(
     service: Service, starting: Coroutine[Any, Any, Instance], *, attended: bool = False
-) -> _Followed:
+) -> Followed:
     ended = asyncio.Event()
-    follower = await _listening(service, until=ended)
+    follower = await listening(service, until=ended)
     try:
         running = await starting
     except BaseException:
@@ -332,7 +224,7 @@ async def _follow_team(
     return _TeamRun(service, follower, running, ended, attended=attended)
 
 
-class _TeamRun(_Followed):
+class _TeamRun(Followed):
     def __init__(
         self, service: Service, follower: Follower, running: Instance, ended: asyncio.Event, *, attended: bool
     ) -> None:
@@ -368,7 +260,7 @@ class _TeamRun(_Followed):
         if told.kind == "message":
             record = told.record()
             if record["sender"] not in ("user", "system"):
-                self._content = record["text"]
+                self._content = await self._running.database.read(whole_text, self._running.id, record["seq"])
         return told.kind != "queued"
 
     async def _is_over(self) -> bool:
@@ -390,31 +282,19 @@ class _TeamRun(_Followed):
             so_far = await self._running.so_far()
             usage = UsageTotals(so_far.input, so_far.output, so_far.usd, so_far.estimated)
             keys = [self._lacks_key(agent) for agent in self._running.members.values()]
-            return _waiting(items, keys, self._tools, usage, self._content)
+            return waiting_for(items, keys, self._tools, usage, self._content)
         if self._finishing.done():
             summary = self._finishing.result()
         elif self._running.watch.at_limit.is_set():
             summary = await at_rest(self._running)
         else:
-            return _STOPPING
+            return STOPPING
         # Not from the ledger: what a team made up on the spot has left there is gone with it.
         usage = UsageTotals(summary.input, summary.output, summary.usd, summary.estimated)
         return Served(self._content, self._tools, usage, summary.outcome, summary.reason, summary)
 
 
 # --- what is not over ----------------------------------------------------------------------------------
-
-
-def _waiting(
-    items: Sequence[Row],
-    keys: Sequence[Waiting | None],
-    tools: list[ToolCall],
-    usage: UsageTotals,
-    content: str = "",
-) -> Served:
-    """What waits for the person: for their answers, for `keys`, or for both."""
-    reason = "; ".join(dict.fromkeys([item["text"] for item in items] + [wait.reason for wait in keys if wait]))
-    return Served(content, tools, usage, "waiting", reason, waits_for=[item["id"] for item in items])
 
 
 def _kept(row: Row) -> Refused:
@@ -429,23 +309,28 @@ def _kept(row: Row) -> Refused:
 # --- reading ------------------------------------------------------------------------------------------
 
 
-def _tool_call(told: EventRecord) -> ToolCall:
-    record = told.record()
-    return ToolCall(record["name"], record["tool"], record["arguments"], record["own"])
+def _find(tx: Transaction, id: str) -> Row | None:
+    return tx.one("select * from instruction where project = :project and id = :id", id=id)
 
 
-def _put(tx: Transaction, loaded: LoadedProject, to: Address, message: str, *, now: int) -> Row:
+def _instruction(tx: Transaction, id: str) -> Row:
+    row = _find(tx, id)
+    if row is None:
+        raise NotFound(f"there is no work {id}", hint="agent-worker runs")
+    return row
+
+
+def _put(tx: Transaction, loaded: LoadedProject, to: Address, message: str, *, now: int, key: str | None) -> Row:
     """The instruction that the message becomes. Nobody waits for one who does not work."""
-    receipt = hand_over(tx, loaded, to, message, now=now)
-    row = tx.one("select * from instruction where project = :project and id = :ref", ref=receipt.id)
-    row = row or tx.one(
+    receipt = hand_over(tx, loaded, to, message, now=now, key=key)
+    row = _find(tx, receipt.id) or tx.one(
         """select i.* from delivery d
              join instruction i on i.project = :project and i.agent = d.agent and i.message = d.message
             where d.project = :project and d.message = :ref and i.state = 'queued'""",
         ref=receipt.id,
     )
     assert row is not None
-    if receipt.asleep:
+    if receipt.asleep and row["state"] not in ENDS:
         (who,) = receipt.asleep
         me = agent_rows.identity(tx, row["agent"])
         why = me["paused"] or me["reason"] or "a person lets its work there wait"

@@ -46,12 +46,23 @@ class SentRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class SentLesson:
+    """The request of auto-memory, after the run. What is not kept any more is empty."""
+
+    model: str
+    system: str
+    prompt: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Sent:
     sections: list[SentSection]
     tools: list[dict[str, Any]] | None  #: name, description and schema; None: they are not kept any more
     requests: list[SentRequest]
     missing: str = ""  #: why something is not kept; '' when everything is
     redacted: bool = False  #: secrets were taken out of what is kept; the model may have seen them
+    lesson: SentLesson | None = None  #: what was sent to learn from the run; None: nothing
     program: str = ""  #: the coding program that was sent this: what it adds for its model is not seen by us
 
 
@@ -59,7 +70,7 @@ def sent_in(tx: Transaction, run: Row, work: str, *, kept: timedelta, now: int) 
     """What was sent in a run, which is a whole row of its table."""
     manifest = json.loads(run["manifest"] or "[]")
     ids = SentIds.load(run["sent"])
-    texts = sent_texts.read(tx, filter(None, (*ids.sections, ids.tools)))
+    texts = sent_texts.read(tx, filter(None, (*ids.sections, ids.tools, *ids.lesson[1:])))
     sections = [SentSection(entry["name"], entry["part"], _text_of(n, ids, texts)) for n, entry in enumerate(manifest)]
     tools = _tools_of(ids.tools, texts)
     program = "" if run["backend"] in ("sdk", "mock") else run["backend"]
@@ -69,6 +80,7 @@ def sent_in(tx: Transaction, run: Row, work: str, *, kept: timedelta, now: int) 
         requests=[] if program or not manifest else list(_requests(tx, run, work)),
         missing=_missing(run, sections, tools, kept=kept, now=now),
         redacted=any("[redacted:" in text for text in texts.values()),
+        lesson=SentLesson(ids.lesson[0], *(texts.get(id, "") for id in ids.lesson[1:])) if ids.lesson else None,
         program=program,
     )
 

@@ -10,9 +10,9 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
@@ -25,9 +25,10 @@ from agent_worker.core.remote import Fetched, Remote, is_remote, parse_remote
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import AGENTS, PROJECT_FILES, WORKFLOWS, ProjectFiles, find_project, load_project
-from agent_worker.definitions.workflow import WorkflowDefinition, with_model
+from agent_worker.definitions.workflow import WorkflowDefinition, alone, with_model
 from agent_worker.trust.project_keys import FILE as ENV_FILE
 from agent_worker.work import agent_rows, inbox
+from agent_worker.work.door_tokens import DoorTokens
 from agent_worker.workflows import start as instances
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.remote import Remotes
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
+SESSION = "agent:"  #: before the name of an agent: a workflow that no file describes, with it alone
 TAKE_UP = 2.0  #: seconds between two tries to open a project that another runtime has
 _Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
 _PERSONAL = ("memory", "notes", "conversations", "todo", ".index")  # folders in that of an agent
@@ -51,6 +53,18 @@ class _Known:
     definitions: ProjectFiles  #: as they were read, also those that cannot be used
     stamp: _Stamp | None
     watched: tuple[Path, ...] = ()  #: beyond the folders of definitions
+    values: ProjectValues = field(default_factory=lambda: ProjectValues())
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectValues:
+    """Agents and teams of a project that programs have handed over: they are in no file."""
+
+    agents: Mapping[str, AgentDefinition] = field(default_factory=dict)
+    workflows: Mapping[str, WorkflowDefinition] = field(default_factory=dict)
+
+    def beside(self, definitions: ProjectFiles) -> ProjectFiles:
+        return definitions.with_values(self.agents, self.workflows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +107,7 @@ class Service:
     def __init__(self, runtime: Runtime, *, closing: asyncio.Event | None = None) -> None:
         self.runtime = runtime
         self.closing = closing or asyncio.Event()  #: set when the host is about to end: streams say goodbye
+        self.door_tokens = DoorTokens()  #: that let programs of others in
         self._projects: dict[Path, _Known] = {}
         self._instances: dict[str, Instance] = {}
         self._finishing: dict[str, _Finishing] = {}
@@ -183,10 +198,12 @@ class Service:
 
     async def _read(self, path: Path, known: _Known | None, stamp: _Stamp | None) -> _Known:
         previous, quick = (known.loaded.project, known.loaded.quick) if known else (None, {})
+        values = known.values if known else ProjectValues()
         definitions = await asyncio.to_thread(load_project, path, previous=previous)
-        loaded = await self.runtime.loader.load(definitions, quick)
+        loaded = await self.runtime.loader.load(values.beside(definitions), quick)
         # The stamp does not know yet what else is to be watched: whatever of it is there is read once more.
-        return _Known(loaded, definitions, stamp, (*definitions.elsewhere, *self._ailing(loaded, definitions)))
+        watched = (*definitions.elsewhere, *self._ailing(loaded, definitions))
+        return _Known(loaded, definitions, stamp, watched, values)
 
     def _ailing(self, loaded: LoadedProject, definitions: ProjectFiles) -> Iterator[Path]:
         """What agents that cannot be used depend on beside their own file: any of it may be what is mended."""
@@ -201,21 +218,42 @@ class Service:
         """An agent that lives only as long as this process."""
         async with self._admitting:
             known = self._projects[loaded.project.root]
-            quick = {**known.loaded.quick, definition.name: definition}
-            known.loaded = await self.runtime.loader.load(known.definitions, quick)
+            await self._load_again(known, {**known.loaded.quick, definition.name: definition})
 
     async def drop_quick(self, loaded: LoadedProject, name: str) -> None:
         """A quick agent has ended before this process does."""
         async with self._admitting:
             known = self._projects[loaded.project.root]
             quick = {other: each for other, each in known.loaded.quick.items() if other != name}
-            known.loaded = await self.runtime.loader.load(known.definitions, quick)
+            await self._load_again(known, quick)
+
+    async def add_values(self, loaded: LoadedProject, values: ProjectValues, *, again: bool) -> None:
+        """Agents and teams that a program hands over. What was left of them by an earlier process goes on.
+
+        `again`: their functions are others than they were.
+        """
+        async with self._admitting:
+            known = self._projects[loaded.project.root]
+            before = known.values
+            known.values = ProjectValues({**before.agents, **values.agents}, {**before.workflows, **values.workflows})
+            await self._load_again(known, known.loaded.quick, again=again)
+        await self._open_workspaces(
+            [
+                workspace
+                for workspace in await self._workspaces_left()
+                if workspace["project"] == known.loaded.id and workspace["workflow"] in values.workflows
+            ]
+        )
+        await self.runtime.supervisor.wake_all()
+
+    async def _load_again(self, known: _Known, quick: Mapping[str, AgentDefinition], *, again: bool = False) -> None:
+        known.loaded = await self.runtime.loader.load(known.values.beside(known.definitions), quick, again=again)
 
     async def remake_kit(self, loaded: LoadedProject) -> None:
         """The user has approved something: what was refused to agents may be theirs now."""
         async with self._admitting:
             known = self._projects[loaded.project.root]
-            known.loaded = await self.runtime.loader.load(known.definitions, known.loaded.quick, again=True)
+            await self._load_again(known, known.loaded.quick, again=True)
 
     def projects(self) -> list[LoadedProject]:
         return [known.loaded for known in self._projects.values()]
@@ -271,7 +309,8 @@ class Service:
             return
 
     async def _workspaces_left(self) -> list[Row]:
-        return await self.runtime.database.read(workspace_rows.left)
+        left = await self.runtime.database.read(workspace_rows.left)
+        return [workspace for workspace in left if workspace["id"] not in self._instances]
 
     async def _open_workspaces(self, workspaces: list[Row]) -> None:
         for workspace in workspaces:
@@ -285,6 +324,8 @@ class Service:
     async def _reopen(self, workspace: Row) -> None:
         root = await self.runtime.database.of(workspace["project"]).read(_root_of)
         loaded = await self.project(root)
+        if not workspace["file"] and workspace["workflow"] not in loaded.project.workflows:
+            return  # a value of a program: it goes on when that hands it over again
         found = await self.workflow(loaded, workspace["file"] or workspace["workflow"])
         definition, model = found.definition, json.loads(workspace["given"]).get(MODEL)
         if model:
@@ -304,9 +345,14 @@ class Service:
 
         One that a limit or a person paused waits until it is resumed or stopped.
         """
+        if (begun := self._finishing.get(running.id)) is not None:
+            return await asyncio.shield(begun.outcome)  # somebody else waits for it too
         finishing = self._finishing[running.id] = _Finishing(asyncio.create_task(running.run(keeps=True)))
         try:
             return await finishing.outcome
+        except BaseException:  # nobody will end it here any more
+            running.leave()
+            raise
         finally:
             finishing.work.cancel()
             del self._finishing[running.id]
@@ -328,6 +374,9 @@ class Service:
             finishing.work.cancel()
         try:
             summary = await running.stop(reason=reason)
+        except BaseException:  # the same
+            running.leave()
+            raise
         finally:
             self._instances.pop(running.id, None)
         if finishing is not None and not finishing.outcome.done():
@@ -359,7 +408,11 @@ class Service:
         """A workflow by its name, by the path of its file, or by where it is fetched from."""
         project = loaded.project
         if name in project.workflows:
-            return FoundWorkflow(project.workflows[name], str(project.workflow_files[name]))
+            return FoundWorkflow(project.workflows[name], str(project.workflow_files.get(name, "")))
+        if name.startswith(SESSION):
+            if (whose := name.removeprefix(SESSION)) not in loaded.agents:
+                raise NotFound(f"there is no agent {whose} in this project", hint="agent-worker ls")
+            return FoundWorkflow(alone(whose), name)
         if is_remote(name):
             fetched = await self.remotes().get(workflow_source(name), now=self.runtime.clock.now())
             return await asyncio.to_thread(read_fetched, loaded, fetched)
@@ -387,9 +440,11 @@ class Service:
     async def close(self) -> None:
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for running in self._instances.values():
-            running.leave()
+        try:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        finally:  # also when we are cancelled while we wait
+            for running in self._instances.values():
+                running.leave()
 
 
 async def at_rest(running: Instance) -> Summary:

@@ -132,6 +132,18 @@ async def workflow_set(
     return await _instance(service, running)
 
 
+@operation("POST", "/workflows/{instance}/wait")
+async def workflow_wait(service: Service, instance: str, project: str | None = None) -> str:
+    """Wait until nobody in an instance has anything to do. Empty, or why it is paused."""
+    return await (await service.instance(await service.project(project), instance)).quiet()
+
+
+@operation("POST", "/workflows/{instance}/finish")
+async def workflow_finish(service: Service, instance: str, project: str | None = None) -> Summary:
+    """Work until nobody in a running instance has anything left to do, then end it; or until a limit pauses it."""
+    return await service.finish_or_rest(await service.instance(await service.project(project), instance))
+
+
 async def _instance(service: Service, running: Instance) -> Running:
     row = await running.database.read(workspace_rows.get, running.id)
     return await running.database.read(_running, row, await service.waits(running.loaded))

@@ -1,32 +1,27 @@
 """A project's own Python function as a tool: `./tools/search.py:find_issue`.
 
-Its types are the arguments, its docstring is what the model reads, and what goes wrong in it is an answer for the
-model, never our crash. It runs in our process with our rights: the user approved the content of the file before,
-which is not decided here. A function that is not async gets a thread of its own.
+What a function is as a tool: core/python_function.py. It runs in our process with our rights: the user approved the
+content of the file before, which is not decided here.
 """
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import json
 import sys
 import threading
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_type_hints
+from typing import Any
 
-from agent_worker.core.errors import AgentWorkerError, BadInput, Refused, Untrusted
-from agent_worker.core.text import plural
+from agent_worker.core.errors import BadInput, Untrusted
+from agent_worker.core.python_function import PythonFunction, described
 from agent_worker.files.root import Root
 from agent_worker.files.swap import content_hash
-from agent_worker.tools.tool import Tool, ToolContext, tool
+from agent_worker.tools.tool import Tool, ToolContext, ToolSpec
 
 SOURCE_CAP = 1024 * 1024
-SHOWN = 32 * 1024  #: characters of an answer
-LIMIT = 120.0  #: seconds
 LOAD_LIMIT = 10.0  #: seconds
 _LOADED = "__loaded_by_agent_worker__"
 
@@ -43,15 +38,17 @@ def python_tool(reference: str, *, root: Path, approved: str | None = None, pati
     function = getattr(_module(relative, Root(root.resolve()), approved, patience), name, None)
     if not inspect.isfunction(function):
         raise BadInput(f"there is no function {name} in {relative}")
-    if not inspect.getdoc(function):
-        raise BadInput(f"{reference} has no docstring", hint="write in it what the tool does: the model reads it")
-    served = _served(function, reference)
-    try:
-        made = tool(personal=True, foreign=True)(served)
-        _ = made.spec.schema  # now: a type that nobody understands is told with its file
-        return made
-    except Exception as error:  # whatever the project wrote as a type, or a library makes of it
-        raise _not_understood(reference, error) from None
+    return tool_of(PythonFunction(function, reference))
+
+
+def tool_of(function: PythonFunction) -> Tool:
+    """A tool that calls this function."""
+
+    async def call(context: ToolContext, /, **arguments: Any) -> str:
+        return await function.call(arguments)
+
+    spec = ToolSpec(function.name, function.description, function.schema)
+    return Tool(spec, call, function.signature.check, stored=False, repeatable=False, personal=True, foreign=True)
 
 
 def _module(relative: str, root: Root, approved: str | None, patience: float) -> ModuleType:
@@ -69,7 +66,7 @@ def _module(relative: str, root: Root, approved: str | None, patience: float) ->
         sys.modules[name] = module  # its dataclasses look themselves up there
         if error := _run(partial(_load, source, shown, module), name=relative, within=patience):
             del sys.modules[name]
-            raise BadInput(f"{relative} cannot be loaded: {_described(error)}") from None
+            raise BadInput(f"{relative} cannot be loaded: {described(error)}") from None
     found = sys.modules[name]
     if not hasattr(found, _LOADED):  # it stays here unfinished, so that it is not begun again and again
         raise BadInput(f"{relative} did not finish loading within {patience:g} s", hint="it may only define things")
@@ -95,92 +92,3 @@ def _run(work: Callable[[], None], *, name: str, within: float) -> BaseException
     thread.start()
     thread.join(within)
     return raised[0] if raised else None
-
-
-def _served(function: Callable[..., Any], reference: str) -> Callable[..., Any]:
-    """An async function of a context and arguments, as every tool is."""
-    hints = _hints(function, reference)
-
-    @wraps(function)
-    async def call(context: ToolContext, /, **arguments: Any) -> str:
-        limit = asyncio.timeout(LIMIT)
-        try:
-            async with limit:
-                return _answer(await _called(function, arguments))
-        except AgentWorkerError:
-            raise
-        except (Exception, SystemExit, KeyboardInterrupt, GeneratorExit) as error:  # not our code: anything may come
-            if limit.expired():
-                raise Refused(f"{function.__name__} did not finish within {LIMIT:.0f} s") from None
-            raise Refused(f"{function.__name__} failed: {_described(error)}") from None
-
-    context = inspect.Parameter("tool_context", inspect.Parameter.POSITIONAL_ONLY, annotation=ToolContext)
-    own = inspect.signature(function).parameters.values()
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name]) for p in own]
-    call.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
-    call.__annotations__ = {"tool_context": ToolContext, **hints, "return": str}
-    return call
-
-
-def _hints(function: Callable[..., Any], reference: str) -> dict[str, Any]:
-    try:
-        hints = get_type_hints(function, include_extras=True)
-    except Exception as error:  # whatever the project wrote as a type
-        raise _not_understood(reference, error) from None
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY}:
-            raise BadInput(f"{reference}: {parameter} cannot be an argument of a tool", hint="name each one")
-        if parameter.name not in hints:
-            raise BadInput(f"{reference}: {parameter.name} has no type", hint=f"write {parameter.name}: str")
-        if parameter.name == "tool_context":
-            raise BadInput(f"{reference}: tool_context is a name of ours", hint="call it something else")
-    return hints
-
-
-def _not_understood(reference: str, error: Exception) -> BadInput:
-    described = _described(error).partition("\n")[0]
-    return BadInput(f"{reference}: its types cannot be understood: {described}", hint="use str, int, lists, models …")
-
-
-async def _called(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    if inspect.iscoroutinefunction(function):
-        return await function(**arguments)
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if not done.done():  # given up meanwhile
-            done.set_exception(error) if error else done.set_result(result)
-
-    def run() -> None:
-        try:
-            result, error = function(**arguments), None
-        except BaseException as raised:
-            result, error = None, _carried(raised)
-        try:
-            loop.call_soon_threadsafe(settle, result, error)
-        except RuntimeError:  # the loop is closed
-            return
-
-    # Not the shared pool: a function that hangs would take a place in it for ever and hold up our exit.
-    threading.Thread(target=run, name=f"tool-{function.__name__}", daemon=True).start()
-    return await done
-
-
-def _carried(raised: BaseException) -> Exception:
-    """What a future can carry to the loop without stopping it."""
-    if isinstance(raised, Exception) and not isinstance(raised, StopIteration):
-        return raised
-    return RuntimeError(_described(raised))
-
-
-def _answer(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    if len(text) > SHOWN:
-        return f"{text[:SHOWN]}\n[… {plural(len(text) - SHOWN, 'character')} left out …]"
-    return text
-
-
-def _described(error: BaseException) -> str:
-    text = f"{type(error).__name__}: {error}"
-    return text if len(text) <= 1000 else f"{text[:999]}…"

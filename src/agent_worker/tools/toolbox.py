@@ -52,10 +52,18 @@ class Approved:
 
 
 def tools_of(
-    definition: AgentDefinition, root: Path, *, has_home: bool, approved: Approved | None = None
+    definition: AgentDefinition,
+    root: Path,
+    *,
+    has_home: bool,
+    approved: Approved | None = None,
+    functions: Mapping[str, Tool] | None = None,
 ) -> tuple[Tool, ...]:
-    """All tools of an agent: what everyone has, and what its definition names."""
-    chosen = _chosen(definition, root, approved or Approved())
+    """All tools of an agent: what everyone has, and what its definition names.
+
+    `functions` are those that stay in the program which handed the agent over.
+    """
+    chosen = _chosen(definition, root, approved or Approved(), functions or {})
     return (*TEAM, *_own(has_home=has_home), person.ask_user, person.feedback_submit, *chosen)
 
 
@@ -69,9 +77,13 @@ def _own(*, has_home: bool) -> tuple[Tool, ...]:
     return recall.OWN + recall.HISTORY + soul.SOUL if has_home else recall.HISTORY
 
 
-def _chosen(definition: AgentDefinition, root: Path, approved: Approved) -> Iterator[Tool]:
+def _chosen(
+    definition: AgentDefinition, root: Path, approved: Approved, functions: Mapping[str, Tool]
+) -> Iterator[Tool]:
     for entry in definition.tools:
-        if entry.name == "bash":
+        if entry.name in functions:
+            tool = functions[entry.name]
+        elif entry.name == "bash":
             tool = task.bash_tool(unsafe=entry.unsafe, network=entry.network)
         elif entry.name in TASK:
             tool = TASK[entry.name]

@@ -14,7 +14,7 @@ from typing import Literal
 from agent_worker.core.clock import from_micros
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
-from agent_worker.database.database import Transaction
+from agent_worker.database.database import Row, Transaction
 
 #: USD per million tokens when nobody knows the price: high enough not to be cheated by a new model's name
 UNKNOWN_PRICE = 15.0
@@ -177,6 +177,31 @@ def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
         _add(tx, "root", account.root, "", **cost)
         _add(tx, "agent", account.agent, day_of(now), **cost)
     return cost.get("micros", 0)
+
+
+LEARNING = "learning"  #: the scope of tallies of what it cost an agent, each day, to learn from its runs
+
+
+def charge_lesson(tx: Transaction, account: Payer, item: Charge, *, now: int) -> None:
+    """Charge for what an agent learned with, and count it by itself too."""
+    micros = charge(tx, account, item, now=now)
+    guess = micros if item.estimated else 0
+    more = {"runs": 1, "tokens": item.tokens, "micros": micros, "estimated": guess}
+    _add(tx, LEARNING, account.agent, day_of(now), **more)
+
+
+def learning_cost(tx: Transaction, agent: str, *, since: int) -> Row:
+    """What learning has cost an agent since the day of this time: runs, tokens, micros, estimated."""
+    row = tx.one(
+        """select coalesce(sum(runs), 0) as runs, coalesce(sum(tokens), 0) as tokens,
+                  coalesce(sum(micros), 0) as micros, coalesce(sum(estimated), 0) as estimated
+             from tally where project = :project and scope = :scope and key = :agent and day >= :day""",
+        scope=LEARNING,
+        agent=agent,
+        day=day_of(since),
+    )
+    assert row is not None
+    return row
 
 
 def charge_project(tx: Transaction, item: Charge, *, now: int) -> None:

@@ -25,6 +25,7 @@ class SentIds:
     marked: tuple[bool, ...] = ()  #: of these, in which `MARK` stands for its mark
     tools: str = ""
     mark: str = ""
+    lesson: tuple[str, ...] = ()  #: the model that learned from it; ids of what it was told, asked, and answered
 
     def with_section(self, at: int, until: int, id: str) -> SentIds:
         """The same with a section, in which there is no mark, in the place of those from `at` to before `until`."""
@@ -36,14 +37,14 @@ class SentIds:
         )
 
     def dump(self) -> str:
-        return json.dumps([self.mark, self.tools, self.sections, self.marked])
+        return json.dumps([self.mark, self.tools, self.sections, self.marked, self.lesson])
 
     @classmethod
     def load(cls, record: str) -> SentIds:
         if not record:
             return cls()
-        mark, tools, sections, marked = json.loads(record)
-        return cls(tuple(sections), tuple(marked), tools, mark)
+        mark, tools, sections, marked, lesson = json.loads(record)
+        return cls(tuple(sections), tuple(marked), tools, mark, tuple(lesson))
 
 
 def keep(tx: Transaction, text: str, *, agent: str, workspace: str | None, now: int, is_json: bool = False) -> str:

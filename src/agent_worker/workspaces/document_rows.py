@@ -57,8 +57,23 @@ class Overtaken(Exception):
     """Raised when somebody else has committed a revision since we looked."""
 
 
+PUBLISHER = Author("system", "")  #: who writes what agents make public
+_PUBLIC = "memory/"
+
+
+def public_name(agent: str) -> str:
+    """The document of what an agent makes public."""
+    return f"{_PUBLIC}{agent}.md"
+
+
 def let_write(tx: Transaction, workspace: str, name: str, by: Author) -> None:
-    """Refuse an agent that does not own the documents."""
+    """Refuse an agent that does not own the documents, and everybody where the text is made from memory."""
+    folder, _, file = name.casefold().partition("/")
+    if f"{folder}/" == _PUBLIC and file.endswith(".md") and "/" not in file and by != PUBLISHER:
+        raise Refused(
+            f"{name} is generated from what that agent remembers and makes public",
+            hint="the agent itself changes it with memory_write, a person with agent-worker agent memory NAME set",
+        )
     row = tx.one(
         "select document_owner from workspace where project = :project and id = :workspace", workspace=workspace
     )

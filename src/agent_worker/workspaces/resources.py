@@ -103,6 +103,18 @@ def load(tx: Transaction, workspace: str, id: str) -> Resource:
     return Resource(id, row["size"], text, bool(row["held"]))
 
 
+def whole_text(tx: Transaction, workspace: str, seq: int) -> str:
+    """What was said at this place in the channel, also where the message itself is only its beginning."""
+    row = tx.one(
+        """select m.text, r.text as full_text from message m
+             left join resource r on r.project = :project and r.workspace = m.workspace and r.id = m.resource
+            where m.project = :project and m.workspace = :workspace and m.seq = :seq""",
+        workspace=workspace,
+        seq=seq,
+    )
+    return str(row["full_text"] or row["text"]) if row else ""
+
+
 def hold_back(tx: Transaction, workspace: str, id: str) -> bool:
     """Take back a resource: no agent gets to read it, unless a message that stands still refers to it."""
     return bool(

@@ -22,11 +22,19 @@ from agent_worker.backends.models.failures import refused, told
 from agent_worker.backends.models.model_client import ModelAddress, ModelAnswer, ModelClient
 from agent_worker.backends.models.prices import FREE, Price, PriceList
 from agent_worker.backends.models.protocol import Fragments, Heard, Listener, ModelProtocol, ToldError
-from agent_worker.backends.models.providers import AS_NAMED, NOTHING_APPROVED, Approval, Endpoint, Route, route
+from agent_worker.backends.models.providers import (
+    AS_NAMED,
+    NOTHING_APPROVED,
+    PROVIDERS,
+    Approval,
+    Endpoint,
+    Route,
+    route,
+)
 from agent_worker.backends.models.reply import check_ended, reply_of, usage_of
 from agent_worker.backends.models.responses import Responses
 from agent_worker.core.errors import NoKey, Permanent, Transient
-from agent_worker.core.outbound import NOT_TOO_LONG, Patience
+from agent_worker.core.outbound import NOT_TOO_LONG, Patience, host_of
 from agent_worker.core.text import plural
 
 PROTOCOLS: dict[str, ModelProtocol] = {
@@ -139,6 +147,21 @@ class ModelApi:
                 sink.spent(usage_of(heard, turn, (), self._catalogue.known_price(where)))
             raise
         return usage_of(heard, turn, (), price)
+
+    async def cheapest(self, model: str) -> str:
+        """The model of the same provider that costs least, for small tasks; this one where no price is known.
+
+        Raises as `reply` does where this one cannot be asked.
+        """
+        if self._catalogue.added(model):
+            return model
+        where = self._route(model)
+        known = PROVIDERS.get(where.provider)
+        if known is None or not known.cheap or host_of(where.base_url) != host_of(known.base_url):
+            return model  # what is served elsewhere under this name, nobody knows
+        cheap = f"{known.name}/{known.cheap}"
+        less, own = await self._catalogue.price(self._route(cheap)), await self._catalogue.price(where)
+        return cheap if less and (own is None or less.written.base < own.written.base) else model
 
     def credential(self, model: str) -> str:
         """Names the key without telling it: whoever shares it shares its rate limit."""

@@ -8,29 +8,28 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
-from uvicorn.lifespan.on import LifespanOn
 
 from agent_worker.agents.prompt_texts import kept_for
-from agent_worker.client.discovery import DATABASE, HOME_VARIABLE, authority, open_private
+from agent_worker.client.discovery import DATABASE, DATABASE_VARIABLE, HOME_VARIABLE, authority, open_private
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import Clock
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BadInput
-from agent_worker.core.late_imports import taking_turns
-from agent_worker.daemon.http.asgi import App, Message, Receive, Send
+from agent_worker.daemon.http.asgi import App
+from agent_worker.daemon.http.lazy_apps import LazyApp, mcp_app, openai_app
 from agent_worker.daemon.http.openapi import describe
 from agent_worker.daemon.http.request_guard import RequestGuard, Tokens
 from agent_worker.daemon.http.routes import Routes, arguments, route, unrouted
@@ -46,6 +45,7 @@ from agent_worker.service import background
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.providers import keys_changed
 from agent_worker.service.service import Service
+from agent_worker.service.tokens import hold_tokens
 
 TIDY = 60.0  #: seconds after which memory that is free goes back to the system
 
@@ -55,9 +55,6 @@ async def make_app(identity: Identity) -> App:
     tokens = Tokens(identity.token)
     entries = RunTokens(tokens, f"http://{authority(identity.host, identity.port)}/mcp")
     async with AsyncExitStack() as opening:
-        database = identity.home / DATABASE
-        # Made by us it is nobody else's to read, and so is what SQLite puts beside it.
-        os.close(open_private(database, os.O_RDWR | os.O_CREAT))
         private = Root.private(identity.home)
         chosen = with_environment(read_settings(identity.home), os.environ)
         kept = kept_for(os.environ, timedelta(seconds=chosen.keep_prompts))
@@ -65,7 +62,7 @@ async def make_app(identity: Identity) -> App:
         space = Space.of(identity.home, chosen.warn_free, chosen.stop_free)
         reached_by = f"{HOME_VARIABLE}={shlex.quote(str(identity.home))} agent-worker"
         settings = RuntimeSettings(
-            database=database,
+            database=_database(identity.home),
             trust=private,
             programs=identity.home / "programs",
             space=space,
@@ -76,12 +73,16 @@ async def make_app(identity: Identity) -> App:
         entries.identity_of = runtime.supervisor.identity
         service = Service(runtime, closing=identity.stopping)
         opening.push_async_callback(service.close)
+        tokens.of_doors, tokens.now = service.door_tokens, runtime.clock.micros
         opening.callback(tokens.follow(runtime.bus))
         opening.callback(entries.follow(runtime.bus))
-        mcp = LazyApp(lambda: _mcp(service, entries))
+        mcp = LazyApp(lambda: mcp_app(service, entries))
         entries.expects = mcp.wake
+        openai = LazyApp(lambda: openai_app(service))
         opening.callback(end_rendering)
         opening.push_async_callback(mcp.close)
+        opening.push_async_callback(openai.close)
+        await hold_tokens(service)
         await service.open_again()
         await keys_changed(service)  # what is asked for may have come with this start
         background.begin(service)
@@ -90,6 +91,7 @@ async def make_app(identity: Identity) -> App:
     routes = [  # tried in this order
         *_own_routes(identity),
         Route("/mcp", mcp, methods=["POST"]),  # a GET would be a stream that nothing is ever sent on
+        Route("/v1/{path:path}", openai),
         *Routes(service).routes(OPERATIONS.values()),
         *page_routes(service, tokens, private),
     ]
@@ -101,6 +103,16 @@ async def make_app(identity: Identity) -> App:
     app.router.redirect_slashes = False
     app.state.redact = identity.redact
     return RequestGuard(app, tokens, identity.host, identity.port, {"/health": {"GET"}} | STRANGERS)
+
+
+def _database(home: Path) -> Path | str:
+    """Where the state is: where the environment says, or in the home."""
+    if url := os.environ.get(DATABASE_VARIABLE, "").strip():
+        return url if "://" in url else f"?://{url}"  # which is refused, with a sentence
+    database = home / DATABASE
+    # Made by us it is nobody else's to read, and so is what SQLite puts beside it.
+    os.close(open_private(database, os.O_RDWR | os.O_CREAT))
+    return database
 
 
 @asynccontextmanager
@@ -138,51 +150,3 @@ def _own_routes(identity: Identity) -> list[BaseRoute]:
         route("POST", "/shutdown", shutdown),
         route("GET", "/openapi.json", openapi),
     ]
-
-
-# --- MCP
-
-
-def _mcp(service: Service, entries: RunTokens) -> App:
-    with taking_turns:
-        from agent_worker.daemon.mcp.server import make  # takes a second: this runs in a thread
-
-    return make(service, entries)
-
-
-class LazyApp:
-    """An ASGI application that is made in a thread when it is first asked for; its lifespan lasts until `close`."""
-
-    def __init__(self, make: Callable[[], App]) -> None:
-        self._make = make
-        self._making = asyncio.Lock()
-        self._app: App | None = None
-        self._waking: asyncio.Task[App] | None = None
-        self._life: LifespanOn | None = None
-
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        app = await self._ready()
-        await app(scope, receive, send)
-
-    def wake(self) -> None:
-        """Make it now: somebody is about to ask, and does not wait for long."""
-        if self._app is None and self._waking is None:
-            self._waking = asyncio.create_task(self._ready())
-
-    async def _ready(self) -> App:
-        async with self._making:
-            if self._app is None:
-                self._app = await self._made()
-            return self._app
-
-    async def close(self) -> None:
-        if self._waking is not None:
-            await asyncio.wait({self._waking})
-        if self._life is not None:
-            await self._life.shutdown()
-
-    async def _made(self) -> App:
-        app = await asyncio.to_thread(self._make)
-        self._life = LifespanOn(uvicorn.Config(app, lifespan="auto", interface="asgi3", log_config=None))
-        await self._life.startup()
-        return app

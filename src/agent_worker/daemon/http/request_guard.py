@@ -22,9 +22,11 @@ from agent_worker.core.events import Bus, Ended, Retrying, RunEvent
 from agent_worker.core.later import dataclass
 from agent_worker.daemon.http.asgi import App, Message, Receive, Send
 from agent_worker.tools.tool import RunIdentity
+from agent_worker.work.door_tokens import DoorToken, DoorTokens
 
 LARGEST_BODY = 4 * 1024 * 1024
 AGENT_PATHS = ("/mcp",)  #: all that a run's token opens
+DOOR_PATHS = {"openai": "/v1/"}  #: door → what all paths begin with that its tokens open, and no other token does
 _LARGEST_STRANGERS_BODY = 4 * 1024
 _BODY_PATIENCE = 10.0  #: seconds for a whole body
 _DRAIN_PATIENCE = 1.0  #: what a refused client that is still sending gets, so that it can read why
@@ -51,7 +53,7 @@ class Admin:
     """The caller is the person: it has the token of the daemon."""
 
 
-Caller = Admin | RunIdentity
+Caller = Admin | RunIdentity | DoorToken
 
 
 class Tokens:
@@ -60,6 +62,8 @@ class Tokens:
     def __init__(self, admin: str) -> None:
         self._admin = admin.encode()
         self._issued: dict[bytes, Caller] = {}
+        self.of_doors = DoorTokens()  #: those that last
+        self.now: Callable[[], int] = lambda: 0  #: microseconds
 
     def issue(self, caller: Caller) -> str:
         """A new token: for one run of an agent, or for a page that the person opened."""
@@ -90,7 +94,9 @@ class Tokens:
     def caller(self, token: bytes) -> Caller | None:
         if hmac.compare_digest(_digest(token), _digest(self._admin)):
             return Admin()
-        return self._issued.get(_digest(token))  # found by its digest: its time tells nothing about the token
+        digest = _digest(token)
+        # Found by its digest: its time tells nothing about the token.
+        return self._issued.get(digest) or self.of_doors.of(digest, now=self.now())
 
 
 def _digest(token: bytes) -> bytes:
@@ -144,6 +150,7 @@ class RequestGuard:
         if isinstance(caller, RunIdentity) and scope["path"] not in AGENT_PATHS:
             log.warning("%s (run %s) asked for %s %s", caller.name, caller.run, scope["method"], scope["path"])
             raise Refusal(403, "forbidden", "the token of a run opens its tools and nothing else")
+        _check_door(caller, scope["path"])
         return caller
 
     def _check_browser(self, headers: _Headers) -> None:
@@ -166,6 +173,17 @@ class RequestGuard:
         if any(name.lower() in _SECRET_NAMES for name, _ in names):
             told = "a token does not belong in an address: addresses are logged"
             raise Refusal(400, "bad_request", told, "Authorization: Bearer …")
+
+
+def _check_door(caller: Caller, path: str) -> None:
+    """A token that was made for a door opens that one, and a door opens to its own tokens only."""
+    door = next((door for door, begins in DOOR_PATHS.items() if path.startswith(begins)), None)
+    if isinstance(caller, DoorToken) and caller.door != door:
+        log.warning("token %s (%s) asked for %s", caller.id, caller.door, path[:200])
+        raise Refusal(403, "forbidden", f"this token opens {DOOR_PATHS[caller.door]} and nothing else")
+    if door is not None and not isinstance(caller, DoorToken):
+        told = "this door has tokens of its own: one for each program, and each for one project"
+        raise Refusal(403, "forbidden", told, "agent-worker token create NAME")
 
 
 class _Headers:

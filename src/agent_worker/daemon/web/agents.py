@@ -29,14 +29,13 @@ from agent_worker.daemon.web.frame import (
     waits,
     when,
 )
-from agent_worker.daemon.web.markup import Child, Html, h
+from agent_worker.daemon.web.markup import Html, h
+from agent_worker.daemon.web.memory import memory_section
 from agent_worker.daemon.web.prose import prepared, prose
 from agent_worker.daemon.web.souls import soul_lines, soul_section
-from agent_worker.memory.memory import MemoryEntry
 from agent_worker.memory.todos import Todo
 from agent_worker.service import agents, memory, runs, schedules
 from agent_worker.service.agents import LANES, AgentDetail, Work
-from agent_worker.service.memory import Remembered
 from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
 from agent_worker.service.runs import Run
@@ -230,7 +229,7 @@ async def _own(service: Service, found: AgentDetail, project: str | None) -> Htm
     return panel(
         await soul_section(service, name, project),
         section("Todos", _todos(todos, name, project)),
-        section("Memory", _memory(remembered, name, project)),
+        memory_section(remembered, found.learned, name, project),
         section("Notes", _notes(notes, name, project)),
         src=source("agent", name=name, project=project),
         part="own",
@@ -263,68 +262,6 @@ def _todos(todos: Sequence[Todo], name: str, project: str | None) -> Html:
         project=project,
     )
     return h("div", h("ul", map(entry, todos), class_="todos") if todos else None, add)
-
-
-def _memory(remembered: Remembered, name: str, project: str | None) -> Html:
-    def entry(each: MemoryEntry) -> Html:
-        if each.file == "archive":
-            return h("li", h("p", h("b", each.key), " ", each.value), class_="archived")
-        if each.file == "quarantine":
-            return h("li", _release(each, name, project), data_key=f"entry-{each.file}-{each.key}")
-        return h(
-            "li",
-            h(
-                "details",
-                h("summary", h("b", each.key), " ", each.value, h("span", each.file, class_="less")),
-                _remember(name, project, each),
-                data_key=f"memory-{each.key}",
-            ),
-            data_key=f"entry-{each.file}-{each.key}",
-        )
-
-    shown: Child = h("ul", [entry(e) for e in remembered.entries], class_="memory") if remembered.entries else None
-    return h(
-        "div",
-        [h("p", text, class_="why") for text in remembered.problems],
-        shown,
-        h("details", h("summary", "Add"), _remember(name, project, None), data_key="memory-add"),
-    )
-
-
-def _release(entry: MemoryEntry, name: str, project: str | None) -> Html:
-    """What an agent may have been made to say waits here for a person's word."""
-    return form(
-        f"POST /agents/{quote(name)}/memory/release",
-        h("p", h("b", entry.key), " ", entry.value, h("span", "held back", class_="less")),
-        button("Release"),
-        label=f"Release {entry.key}",
-        key=entry.key,
-        project=project,
-    )
-
-
-def _remember(name: str, project: str | None, entry: MemoryEntry | None) -> Html:
-    do = f"PUT /agents/{quote(name)}/memory"
-    if entry is None:
-        return form(
-            do,
-            h("input", name="key", required=True, aria_label="Key", placeholder="key"),
-            h("textarea", name="value", required=True, rows=2, aria_label="Value"),
-            button("Remember"),
-            label="Remember something",
-            project=project,
-        )
-    return form(
-        do,
-        h("textarea", entry.value, name="value", rows=3, aria_label=f"Value of {entry.key}", data_empty=True),
-        button("Save"),
-        h("p", "An empty value archives it.", class_="less"),
-        label=f"Edit {entry.key}",
-        key=entry.key,
-        was=entry.value,
-        file=entry.file,
-        project=project,
-    )
 
 
 def _notes(notes: Sequence[str], name: str, project: str | None) -> Html:

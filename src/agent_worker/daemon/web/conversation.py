@@ -20,7 +20,7 @@ from agent_worker.daemon.web.markup import Attribute, Html, h, join
 from agent_worker.daemon.web.proposals import ProposalViews, announced, card, proposal_views
 from agent_worker.daemon.web.prose import prepared, prose
 from agent_worker.service import agents, messages, workflows
-from agent_worker.service.agents import Agent
+from agent_worker.service.agents import AgentView
 from agent_worker.service.messages import MessageView
 from agent_worker.service.operation import operation
 from agent_worker.service.proposals import ProposalView
@@ -132,15 +132,15 @@ async def _now(service: Service, at: str, project: str | None) -> Html:
     )
 
 
-async def _at_work(service: Service, at: str, project: str | None) -> Sequence[Member | Agent]:
+async def _at_work(service: Service, at: str, project: str | None) -> Sequence[Member | AgentView]:
     if at.startswith("@"):
-        found: Sequence[Member | Agent] = (await workflows.workflow_status(service, at, project)).members
+        found: Sequence[Member | AgentView] = (await workflows.workflow_status(service, at, project)).members
     else:
         found = [(await agents.agent_info(service, at, project)).agent]
     return [each for each in found if each.state in ("running", "waiting")]
 
 
-def _worker(who: Member | Agent) -> Html:
+def _worker(who: Member | AgentView) -> Html:
     """One who is at work. What it does and writes is filled in by the page, from what it hears."""
     name, state, waiting = who.name, who.state, who.waiting
     word = "is at work" if state == "running" else told(state, waiting.what if waiting else "")

@@ -23,6 +23,7 @@ from agent_worker.daemon.web import (
     documents,
     home,
     inbox,
+    memory,
     proposals,
     runs,
     search,
@@ -33,7 +34,7 @@ from agent_worker.files.root import Root
 from agent_worker.service.operation import Operation, operations_in
 from agent_worker.service.service import Service
 
-_MODULES = (home, workspaces, conversation, documents, proposals, agents, definitions, runs, inbox, search)
+_MODULES = (home, workspaces, conversation, documents, proposals, agents, memory, definitions, runs, inbox, search)
 VIEWS: tuple[Operation, ...] = tuple(each for module in _MODULES for each in operations_in(module))
 _KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _NAMES = ("app", "api", "live", "place", "forms", "definition", "conversation", "follow", "unread", "compose", "keys")

@@ -229,7 +229,7 @@ create index sent_use_at on sent_use(project, at);
 
 create table tally (
   project text not null,
-  scope text not null,                      -- root | agent | project
+  scope text not null,                      -- root | agent | project | learning (what an agent learned with)
   key text not null,                        -- of the root or the agent; '' for the project
   day text not null,                        -- '' for a root: its money has no day
   runs integer not null default 0,
@@ -410,6 +410,11 @@ create table event (
   at bigint not null
 );
 
+create table event_count (
+  numbered bigint not null                  -- the number of the last event, where several hosts write: on PostgreSQL
+);
+insert into event_count(numbered) values (0);
+
 create table progress (
   id integer primary key,
   commits bigint not null                   -- counted beside the database too: so that a lost log is noticed
@@ -444,3 +449,15 @@ create table schedule (
   foreign key (project, agent) references agent(project, id)
 );
 create index schedule_due on schedule(due_at) where state = 'active';
+
+create table door_token (                   -- lets a program of somebody else in by one door; only its digest is kept
+  project text not null references project(id),
+  id text not null,
+  name text not null,                       -- what the person calls it
+  door text not null,                       -- openai
+  opens text not null,                      -- JSON list: the agents and @workflows it may reach; [] is all of them
+  digest text not null,                     -- SHA-256 of the token
+  made_at bigint not null,
+  ends_at bigint,                           -- null: not by itself
+  primary key (project, id)
+);

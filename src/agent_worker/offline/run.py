@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from agent_worker.core.events import Subscription
-    from agent_worker.workflows.summary import Summary
+from typing import Any
 
 
 def lay_out_demo() -> Path:
@@ -23,23 +18,19 @@ def lay_out_demo() -> Path:
 def play(root: Path, workflow: str, show: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     """Run this workflow to its end, with its state inside the project, and show every event; its summary."""
 
-    async def watch(events: Subscription) -> None:
-        async for event in events:
-            show(event.as_record())
+    async def run() -> dict[str, Any]:
+        from agent_worker.api.local import local
 
-    async def run() -> Summary:
-        from agent_worker.api import open_project
-
-        async with open_project(root, home=root / ".state") as project:
-            with project.events() as events:
-                watching = asyncio.create_task(watch(events))
-                team = await project.start(workflow)
-                summary = await team.run()
-                watching.cancel()
+        summary: dict[str, Any] = {}
+        async with local(root, home=root / ".state") as workers:
+            async for event in await workers.follow("run", workflow=workflow, project=workers.project):
+                if event["event"] == "done":
+                    summary = event
+                elif event["event"] != "begun":
+                    show(event)
         return summary
 
-    summary = asyncio.run(run())
-    return asdict(summary) | {"exit_code": summary.exit_code}
+    return asyncio.run(run())
 
 
 def run_daemon(port: int | None) -> int:

@@ -25,7 +25,7 @@ from agent_worker.definitions.project import (
     load_project,
 )
 from agent_worker.definitions.schema import json_schema
-from agent_worker.definitions.settings import read_settings
+from agent_worker.definitions.settings import wrong_model
 from agent_worker.definitions.source import parse_source, read_source
 from agent_worker.files.root import Root
 from agent_worker.service.look_ahead import wrong_in_agent, wrong_in_project, wrong_in_workflow
@@ -107,10 +107,9 @@ def _project_files(root: Path) -> list[Path]:
 def _wrong_settings() -> list[Problem]:
     """What is wrong in the user's own settings, which hold in every project."""
     try:
-        read_settings(home_directory())
+        return wrong_model(home_directory())
     except DefinitionError as error:
         return list(error.problems)
-    return []
 
 
 def limits_that_wait(path: Path) -> list[str]:

@@ -1,0 +1,90 @@
+"""`local`: the runtime in this process, and its operations called directly."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from agent_worker.api.functions import OwnFunctions
+from agent_worker.api.workers import Workers
+from agent_worker.core.clock import Clock
+from agent_worker.core.ids import new_id
+from agent_worker.core.late_imports import for_good
+
+
+def local(project: Path | str | None = None, *, home: Path | str | None = None, clock: Clock | None = None) -> Workers:
+    """Run agents in this process, for nobody else meanwhile.
+
+    `project` is a directory with agents and workflows in files; without it there are only those you hand over. With
+    `home` everything is kept there, and goes on where it was: agents without a project have their files in it too.
+    Without `home` the state lives in memory. Raises InUse when another runtime works on either: then use `connect`.
+    """
+    return Workers(LocalDoor(project, home, clock))
+
+
+class LocalDoor:
+    """The operations of a runtime in this process."""
+
+    def __init__(self, project: Path | str | None, home: Path | str | None, clock: Clock | None) -> None:
+        self._asked, self._home, self._clock = project, Path(home) if home is not None else None, clock
+        self._closing = AsyncExitStack()
+        self._service: Any = None
+        self._operations: Any = None
+        self.project = ""
+        self.program = new_id("p")
+
+    async def open(self, functions: OwnFunctions) -> None:
+        with for_good():
+            from agent_worker.api.runtime import OPERATIONS, open_service
+
+        self._operations = OPERATIONS
+        root = self._root()
+        try:
+            opening = open_service(root, self._home, self._clock, self.program, functions.call)
+            self._service = await self._closing.enter_async_context(opening)
+        except BaseException:
+            await self._closing.aclose()
+            raise
+        self.project = str(root)
+
+    def _root(self) -> Path:
+        from agent_worker.definitions.project import AGENTS, find_project
+
+        if self._asked is not None:
+            return find_project(Path(self._asked))
+        if self._home is not None:
+            self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            root = self._home.resolve()
+        else:
+            place = tempfile.TemporaryDirectory(prefix="agent-worker-", ignore_cleanup_errors=True)
+            self._closing.callback(place.cleanup)
+            root = Path(place.name).resolve()
+        (root / AGENTS).mkdir(exist_ok=True)  # a project of its own, wherever it lies
+        return root
+
+    async def close(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._closing.__aexit__(kind, error, trace)
+
+    async def call(self, operation: str, arguments: dict[str, Any]) -> Any:
+        return await self._operations[operation].call(self._service, arguments)
+
+    async def stream(self, operation: str, arguments: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        stream = await self._operations[operation].stream(self._service, arguments)
+        return _items(stream)
+
+
+async def _items(stream: Any) -> AsyncIterator[dict[str, Any]]:
+    try:
+        async for batch in stream:
+            for item in batch:
+                yield json.loads(item.data)
+    finally:
+        await asyncio.shield(stream.close())

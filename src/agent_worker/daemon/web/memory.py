@@ -1,0 +1,170 @@
+"""What an agent remembers, on its page: who says so and since when, what is disputed, and taking back a run."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from agent_worker.core.text import plural
+from agent_worker.daemon.web.frame import View, button, empty, form, link, money, section, source
+from agent_worker.daemon.web.markup import Child, Html, h
+from agent_worker.memory.gate import COLLEAGUE
+from agent_worker.memory.memory import ARCHIVE, QUARANTINE, SELF, USER, MemoryEntry
+from agent_worker.service import revert
+from agent_worker.service.learned import Learned
+from agent_worker.service.memory import Dispute, Remembered
+from agent_worker.service.operation import operation
+from agent_worker.service.service import Service
+
+
+@operation("GET", "/page/revert")
+async def revert_view(service: Service, name: str, source: str, project: str | None = None) -> View:
+    """What would be taken back with a run: it and every run that saw its words."""
+    tree = await revert.memory_revert(service, name, source=source, show=True, project=project)
+    listed = [*tree.runs, *tree.restored]
+    take = form(
+        f"POST /agents/{quote(name)}/memory/revert",
+        button("Take all of it back"),
+        label=f"Take back {source}",
+        source=source,
+        project=project,
+    )
+    told = "With it goes what came of it: runs that saw its words, and what they wrote. Nothing is deleted."
+    shown = [h("ul", [h("li", each) for each in listed]), h("p", told, class_="less"), take]
+    return View(f"Take back {source}", h("div", shown if listed else empty("There is nothing to take back.")))
+
+
+def memory_section(remembered: Remembered, learned: Learned | None, name: str, project: str | None) -> Html:
+    disputing = {each.heard.key for each in remembered.disputes}
+    entries = [each for each in remembered.entries if each.key not in disputing]
+    shown: Child = h("ul", [_entry(each, name, project) for each in entries], class_="memory") if entries else None
+    return section(
+        "Memory",
+        [h("p", text, class_="why") for text in remembered.problems],
+        _learned(learned) if learned and (learned.with_model or learned.count) else None,
+        [_dispute(each) for each in remembered.disputes],
+        shown,
+        h("details", h("summary", "Add"), _remember(name, project, None), data_key="memory-add"),
+    )
+
+
+def _learned(learned: Learned) -> Html:
+    """What it drew from its runs by itself, and what that cost."""
+    things, asked = plural(learned.count, "thing"), plural(learned.requests, "request")
+    days = plural(learned.days, "day")
+    cost = money(learned.usd, learned.estimated)
+    return h("p", f"Learned by itself in {days}: {things}, with {asked}, {cost}.", class_="less")
+
+
+def _dispute(each: Dispute) -> Html:
+    """What was heard against what is known, decided in place."""
+    buttons = [
+        button("Approve", name="action", value="approve"),
+        button("Deny", name="action", value="deny", class_="quiet"),
+    ]
+    decide = form(
+        f"POST /inbox/{quote(each.item, safe='')}",
+        h("span", buttons, class_="buttons"),
+        label=f"Decide about {each.known.key}",
+        class_="answers",
+    )
+    return h(
+        "div",
+        h("p", h("b", each.known.key), " is disputed:", class_="why"),
+        h(
+            "ul",
+            h("li", each.known.value, " ", _provenance(each.known)),
+            h("li", each.heard.value, " ", _provenance(each.heard)),
+        ),
+        decide if each.item else None,
+        data_key=f"dispute-{each.known.key}",
+    )
+
+
+def _entry(each: MemoryEntry, name: str, project: str | None) -> Html:
+    key = f"entry-{each.file}-{each.key}"
+    if each.file == ARCHIVE:
+        return h("li", h("p", h("b", each.key), " ", each.value, " ", _provenance(each)), class_="archived")
+    if each.file == QUARANTINE:
+        return h("li", _release(each, name, project), data_key=key)
+    return h(
+        "li",
+        h(
+            "details",
+            h("summary", h("b", each.key), " ", each.value, h("span", each.file, class_="less")),
+            h("p", _provenance(each)),
+            _sources(each, name, project) if each.source else None,
+            _remember(name, project, each),
+            data_key=f"memory-{each.key}",
+        ),
+        data_key=key,
+    )
+
+
+def _provenance(each: MemoryEntry) -> Html:
+    """Who says so, since when, how often, and who else may know."""
+    who = {USER: "you", SELF: "its own conclusion"}
+    said = [f"says {each.by.removeprefix(COLLEAGUE)}" if each.by not in who else f"by {who[each.by]}"]
+    said += [f"since {each.since[:10]}"] if each.since else [f"learned {each.day}"] if each.day else []
+    said += [f"until {each.until[:10]}"] if each.until else []
+    said += [f"seen {plural(each.seen, 'time')}"] if each.seen > 1 else []
+    said += [f"replaces {each.replaces}"] if each.replaces else []
+    said += [each.visibility] if each.visibility != "private" else []
+    said += [f"shared with {', '.join(each.share_with)}"] if each.share_with else []
+    return h("span", " · ".join(said), class_="less")
+
+
+def _sources(each: MemoryEntry, name: str, project: str | None) -> Html:
+    """The runs it was learned in; of each, what would be taken back with it."""
+    return h(
+        "ul",
+        [
+            h(
+                "li",
+                h("a", run, href=link("run", run, project=project)),
+                h(
+                    "details",
+                    h("summary", "Take back …"),
+                    data_load=source("revert", name=name, source=run, project=project),
+                    data_key=f"revert-{each.key}-{run}",
+                ),
+            )
+            for run in each.source
+        ],
+        class_="list",
+    )
+
+
+def _release(entry: MemoryEntry, name: str, project: str | None) -> Html:
+    """What an agent may have been made to say waits here for a person's word."""
+    return form(
+        f"POST /agents/{quote(name)}/memory/release",
+        h("p", h("b", entry.key), " ", entry.value, h("span", "held back", class_="less")),
+        button("Release"),
+        label=f"Release {entry.key}",
+        key=entry.key,
+        project=project,
+    )
+
+
+def _remember(name: str, project: str | None, entry: MemoryEntry | None) -> Html:
+    do = f"PUT /agents/{quote(name)}/memory"
+    if entry is None:
+        return form(
+            do,
+            h("input", name="key", required=True, aria_label="Key", placeholder="key"),
+            h("textarea", name="value", required=True, rows=2, aria_label="Value"),
+            button("Remember"),
+            label="Remember something",
+            project=project,
+        )
+    return form(
+        do,
+        h("textarea", entry.value, name="value", rows=3, aria_label=f"Value of {entry.key}", data_empty=True),
+        button("Save"),
+        h("p", "An empty value archives it.", class_="less"),
+        label=f"Edit {entry.key}",
+        key=entry.key,
+        was=entry.value,
+        file=entry.file,
+        project=project,
+    )

@@ -1,0 +1,170 @@
+"""One piece of work, followed to its end: what every way to give work and wait for it has in common.
+
+Above: run.py gives work to agents and teams, channel_run.py says something in a channel. Knows neither of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict, field
+from typing import Any
+
+from agent_worker.agents.waiting import Waiting
+from agent_worker.core.errors import AgentWorkerError, NotRunning
+from agent_worker.core.events import Lagging
+from agent_worker.core.later import dataclass
+from agent_worker.database.database import Row
+from agent_worker.service.events import EventRecord, Filter, Follower, newest
+from agent_worker.service.operation import StreamItem
+from agent_worker.service.service import Service
+from agent_worker.workflows.summary import Summary
+
+STOPPING = NotRunning("the daemon is stopping", hint="the work goes on when it is started again")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    agent: str
+    tool: str
+    arguments: str
+    own: bool = False  #: a coding program used a tool of its own
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTotals:
+    input: int = 0  #: tokens
+    output: int = 0
+    usd: float = 0.0
+    estimated: bool = False  #: the money rests on a guess: of a price, or of how many tokens it were
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What came of it."""
+
+    content: str  #: the answer; of a team, the last word of a member
+    tool_calls: list[ToolCall] = field(default_factory=list)
+    usage: UsageTotals = field(default_factory=UsageTotals)
+    #: Of an agent: done | incomplete | waiting; of a workflow: done | failed | limit | stopped | waiting. What waits
+    #: for the person goes on when it is answered.
+    state: str = "done"
+    reason: str = ""
+    summary: Summary | None = None  #: of a workflow
+    waits_for: list[str] = field(default_factory=list)  #: the items of the inbox that wait for the person
+    run: str = ""  #: of an agent: the run that answered
+
+
+async def listening(service: Service, *, until: asyncio.Event) -> Follower:
+    """To everything, from before the work is given: what comes of it in the first moment is not missed."""
+    follower = Follower(service, Filter(), until=until, at=await newest(service.runtime.database))
+    follower.listen()
+    return follower
+
+
+class Followed:
+    """Follows one piece of work; keeps what it used and what came of it."""
+
+    def __init__(self, service: Service, follower: Follower) -> None:
+        self._service = service
+        self._follower = follower
+        self._tools: list[ToolCall] = []
+        self._outcome: Served | AgentWorkerError = STOPPING
+        self.may_be_over = False  #: it may have ended before it was followed
+        self.leaves_when_asked = False  #: is it over for whoever follows it, when it waits for the person?
+
+    async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
+        yield [StreamItem("begun", json.dumps({"event": "begun"} | self._begun()))]
+        async for batch in self._unless_asked():
+            if shown := await self._shown(batch):
+                yield shown
+            if any(told.number or told.kind == "waiting" for told in batch) and await self._is_over():
+                # It may have ended while this batch was read: what it said before that is still to come.
+                async for rest in self._follower.rest():
+                    if shown := await self._shown(rest):
+                        yield shown
+                break
+        yield [await self._last()]
+
+    async def _unless_asked(self) -> AsyncIterator[Sequence[EventRecord]]:
+        """What happens; nothing, where it was over, or waited for the person, before we listened."""
+        if (self.leaves_when_asked or self.may_be_over) and await self._is_over():
+            return
+        async for batch in self._followed():
+            yield batch
+
+    def _lacks_key(self, agent: str) -> Waiting | None:
+        """What an agent waits for, if that is a key, which only a person can bring."""
+        wait = self._service.runtime.supervisor.waits.of(agent)
+        return wait if wait is not None and wait.what == "key" else None
+
+    async def _shown(self, batch: Sequence[EventRecord]) -> list[StreamItem]:
+        shown = [told for told in batch if await self._is_part(told)]
+        self._tools += [tool_call_of(told) for told in shown if told.kind == "tool_call"]
+        return [StreamItem(told.kind, told.text) for told in shown]
+
+    def result(self) -> Served:
+        if isinstance(self._outcome, AgentWorkerError):
+            raise self._outcome
+        return self._outcome
+
+    async def so_far(self) -> Served | AgentWorkerError | None:
+        """What has come of it, without following it; None while it is worked on."""
+        return await self._conclude() if await self._is_over() else None
+
+    async def close(self) -> None:
+        self._follower.close()
+
+    async def _followed(self) -> AsyncIterator[Sequence[EventRecord]]:
+        """Whoever reads slowly misses what is live only, and nothing else."""
+        while True:
+            try:
+                async for batch in self._follower:
+                    yield batch
+                return
+            except Lagging:
+                self._follower = self._follower.again()
+
+    def _begun(self) -> dict[str, str]:
+        """What it is called, for whoever leaves before its end."""
+        raise NotImplementedError
+
+    async def _is_part(self, told: EventRecord) -> bool:
+        raise NotImplementedError
+
+    async def _is_over(self) -> bool:
+        raise NotImplementedError
+
+    async def _conclude(self) -> Served | AgentWorkerError:
+        raise NotImplementedError
+
+    async def _last(self) -> StreamItem:
+        self._outcome = await self._conclude()
+        match self._outcome:
+            case Served(summary=summary) as served:
+                told: dict[str, Any] = {"event": "done", "text": served.content} | asdict(served)
+                del told["content"], told["summary"]
+                if summary is not None:
+                    told |= asdict(summary) | {"runs": dict(summary.runs), "exit_code": summary.exit_code}
+                return StreamItem("done", json.dumps(told))
+            case error:
+                told = {"code": error.code, "message": error.message, "hint": error.hint}
+                return StreamItem("error", json.dumps({"event": "error"} | told))
+
+
+def waiting_for(
+    items: Sequence[Row],
+    keys: Sequence[Waiting | None],
+    tools: list[ToolCall],
+    usage: UsageTotals,
+    content: str = "",
+) -> Served:
+    """What waits for the person: for their answers, for `keys`, or for both."""
+    reason = "; ".join(dict.fromkeys([item["text"] for item in items] + [wait.reason for wait in keys if wait]))
+    return Served(content, tools, usage, "waiting", reason, waits_for=[item["id"] for item in items])
+
+
+def tool_call_of(told: EventRecord) -> ToolCall:
+    record = told.record()
+    return ToolCall(record["name"], record["tool"], record["arguments"], record["own"])
