@@ -16,16 +16,28 @@ from agent_worker.core.errors import BadInput
 from agent_worker.core.text import plural
 from agent_worker.daemon.http.request_guard import Tokens
 from agent_worker.daemon.http.routes import Endpoint, Routes, arguments, failure, route
-from agent_worker.daemon.web import agents, conversation, documents, home, inbox, memory, proposals, runs, workspaces
+from agent_worker.daemon.web import (
+    agents,
+    conversation,
+    definitions,
+    documents,
+    home,
+    inbox,
+    memory,
+    proposals,
+    runs,
+    search,
+    workspaces,
+)
 from agent_worker.daemon.web.login import SECONDS, LoginCodes, PageTokens
 from agent_worker.files.root import Root
 from agent_worker.service.operation import Operation, operations_in
 from agent_worker.service.service import Service
 
-_MODULES = (home, workspaces, conversation, documents, proposals, agents, memory, runs, inbox)
+_MODULES = (home, workspaces, conversation, documents, proposals, agents, memory, definitions, runs, inbox, search)
 VIEWS: tuple[Operation, ...] = tuple(each for module in _MODULES for each in operations_in(module))
 _KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_NAMES = ("app", "api", "live", "place", "forms", "conversation", "follow", "unread", "compose", "keys")
+_NAMES = ("app", "api", "live", "place", "forms", "definition", "conversation", "follow", "unread", "compose", "keys")
 _FILES = (*(f"{name}.js" for name in _NAMES), "style.css", "icon.svg")
 
 #: What needs no token: path → methods.
