@@ -466,9 +466,9 @@ create table outbox (                       -- what the person is still to be to
   project text not null,
   item text not null,                       -- of the inbox
   sink text not null,                       -- where it goes, by the name in notify.yaml; '' until that is decided
+  reason text not null default '',          -- why the last try failed
   tries integer not null default 0,
   due_at bigint not null,
-  reason text not null default '',          -- why the last try failed
   primary key (project, item, sink)
 );
 create index outbox_due on outbox(due_at);
