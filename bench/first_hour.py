@@ -31,7 +31,8 @@ HEAD = """# The first hour
 
 What a newcomer types until something is reached, and how long it takes: the lines themselves, in a shell without a
 terminal, each row in a directory and a home of its own, so that every row starts its daemon. Models are a server on
-loopback that answers at once; the demo is paced to be read. *Not reached* says what stood there instead.
+loopback that answers at once; the demo is paced to be read. *Not reached* says what stood there instead. Written by
+`uv run python -m bench.first_hour --write docs/figures/first-hour.md`.
 """
 
 

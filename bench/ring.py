@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from measures import asks, earlier, idle, lookups, posts, runs, starting
+from measures import asks, earlier, idle, lookups, posts, python_api, runs, starting
 from measures.figure import Figure, table, write_page
 
 TOPICS: dict[str, Callable[[Path], Awaitable[list[Figure]]]] = {
@@ -22,6 +22,7 @@ TOPICS: dict[str, Callable[[Path], Awaitable[list[Figure]]]] = {
     "lookups": lookups.measure,
     "runs": runs.measure,
     "asks": asks.measure,
+    "python": python_api.measure,
     "idle": idle.measure,
     "starting": starting.measure,
 }

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from agent_worker.core.clock import SystemClock, TestClock
+from tests import teams
 from tests.fakes.model_server import ModelServer
 from tests.faults.report import LONG as MUCH
 from tests.needs import MISSING, STARTS_PROGRAMS, STRICT, is_strict
@@ -65,6 +66,18 @@ sys.dont_write_bytecode = False
 MEMORY = Path("/dev/shm")
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2_000_000_000:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--database", choices=["sqlite", "postgresql"], default="sqlite", help="what teams keep state in")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def engine(request: pytest.FixtureRequest) -> None:
+    """With `--database postgresql` every team of this process has a database of its own there."""
+    if request.config.getoption("--database") == "postgresql":
+        cluster: Cluster = request.getfixturevalue("cluster")
+        teams.chosen_engine = teams.ChosenEngine(cluster.new_database)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -59,9 +59,10 @@ class Cluster:
         return f"postgresql://tester@127.0.0.1:{self.port}/{database}"
 
     def new_database(self, *, locale: str = "C") -> str:
-        """The URL of an empty database."""
+        """The URL of an empty database; other than `C`, its locale is one of ICU."""
         name = f"test_{os.getpid()}_{next(self._numbers)}"
-        self.run(f"create database {name} template template0 encoding 'UTF8' locale '{locale}'")
+        order = "locale 'C'" if locale == "C" else f"locale 'C' locale_provider icu icu_locale '{locale}'"
+        self.run(f"create database {name} template template0 encoding 'UTF8' {order}")
         return self.url(name)
 
     def run(self, sql: str, *values: object) -> list[tuple[Any, ...]]:

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 import apsw
 
 from agent_worker.database.database import Row
+from agent_worker.database.postgres_session import PostgresTransaction
 
 T = TypeVar("T")
 View = Callable[..., list[Row]]
@@ -33,40 +34,48 @@ class Writer(Protocol):
     def run(self, sql: str, **values: object) -> object: ...
 
 
-def _view(table: str, agent: str = "") -> View:
-    """The rows of a table, with the name of their agent where this says whose they are."""
+def _view(table: str, agent: str = "", order: str = "id") -> View:
+    """The rows of a table, with the name of their agent where this says whose they are.
+
+    SQLite knows in which order they were made; `order` says so to PostgreSQL, as far as the rows tell.
+    """
     name = f", (select name from agent a where a.project = t.project and a.id = {agent}) as name" if agent else ""
 
     def view(tx: Reader, **wanted: object) -> list[Row]:
-        where = "".join(f" and {column} is :{column}" for column in wanted)
-        return tx.all(f"select t.*{name} from {table} t where true{where} order by t.rowid", **wanted)
+        where = "".join(f" and {column} is not distinct from :{column}" for column in wanted)
+        by = order if is_postgres(tx) else "t.rowid"
+        return tx.all(f"select t.*{name} from {table} t where true{where} order by {by}", **wanted)
 
     return view
 
 
+def is_postgres(tx: object) -> bool:
+    return isinstance(getattr(tx, "_whole", tx), PostgresTransaction)
+
+
 _OF_RUN = "(select agent from run r where r.project = t.project and r.id = t.run)"
 
-accepted = _view("accepted")
+accepted = _view("accepted", order="at, key")
 agents = _view("agent")
-audit = _view("audit")
-calls = _view("call", _OF_RUN)  #: of tools
-deliveries = _view("delivery", "t.agent")  #: what was brought to whom
-documents = _view("document")  #: each revision
-inbox = _view("inbox_item", "t.agent")  #: everything that ever was in it
+audit = _view("audit", order="n")
+calls = _view("call", _OF_RUN, "at, step, id")  #: of tools
+deliveries = _view("delivery", "t.agent", "workspace, seq, agent")  #: what was brought to whom
+documents = _view("document", order="at, name, n")  #: each revision
+inbox = _view("inbox_item", "t.agent", "n")  #: everything that ever was in it
 instructions = _view("instruction", "t.agent")
-ledger = _view("ledger", "t.agent")  #: what each step cost
-members = _view("member")
-messages = _view("message")
-program_calls = _view("program_call")  #: of tools that a coding program has itself
-proposals = _view("proposal")
+ledger = _view("ledger", "t.agent", "at, run, id")  #: what each step cost
+members = _view("member", order="workspace, name")
+messages = _view("message", order="workspace, seq")
+program_calls = _view("program_call", order="run, n")  #: of tools that a coding program has itself
+proposals = _view("proposal", order="workspace, n")
 resources = _view("resource")
 runs = _view("run", "t.agent")
 schedules = _view("schedule", "t.agent")
 sent_texts = _view("sent_text")  #: to models
-steps = _view("step", _OF_RUN)
-talk = _view("talk", "t.agent")  #: the threads of all agents
-tallies = _view("tally")
-votes = _view("vote")
+steps = _view("step", _OF_RUN, "at, work, n")
+talk = _view("talk", "t.agent", "at, agent, context, seq")  #: the threads of all agents
+tallies = _view("tally", order="scope, key, day")
+votes = _view("vote", order="at, voter")
 workspaces = _view("workspace")
 
 
@@ -93,7 +102,7 @@ def add(tx: Writer, table: str, **columns: object) -> None:
 def change(tx: Writer, table: str, of: dict[str, object] | None = None, **columns: object) -> None:
     """Make rows hold what only a fault or long use would bring about: of all, or of those with these values."""
     put = ", ".join(f"{column} = :{column}" for column in columns)
-    where = "".join(f" and {column} is :of_{column}" for column in of or {})
+    where = "".join(f" and {column} is not distinct from :of_{column}" for column in of or {})
     values = columns | {f"of_{column}": value for column, value in (of or {}).items()}
     tx.run(f"update {table} set {put} where true{where}", **values)
 

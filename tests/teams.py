@@ -273,6 +273,21 @@ def kept_prices() -> Root:
     return Root.private(Path(tempfile.gettempdir()) / f"agent-worker-tests-{os.getuid()}")
 
 
+def new_database() -> str:
+    """Where a team that has no file keeps its state: in memory, or with `--database postgresql` in a new database."""
+    return chosen_engine.new() if chosen_engine else ":memory:"
+
+
+@dataclass
+class ChosenEngine:
+    """The PostgreSQL that the suite was told to run on."""
+
+    new: Callable[[], str]
+
+
+chosen_engine: ChosenEngine | None = None  # set by conftest.py
+
+
 @asynccontextmanager
 async def open_team(
     root: Path,
@@ -280,7 +295,7 @@ async def open_team(
     clock: Clock,
     workflow: str = "workspace: { provider: sqlite }\n",
     extra: dict[str, str] | None = None,
-    database: Path | str = ":memory:",
+    database: Path | str = "",
     tag: str = "main",
     **settings: Any,
 ) -> AsyncIterator[Team]:
@@ -290,7 +305,7 @@ async def open_team(
     wanted = {name: settings.pop(name) for name in [*settings] if name in Settings.model_fields}
     chosen = Settings.model_construct(**wanted)
     more = {"prices": kept_prices()} | settings
-    exactly = RuntimeSettings(database=database, chance=lambda: 0.0, chosen=chosen, **more)
+    exactly = RuntimeSettings(database=database or new_database(), chance=lambda: 0.0, chosen=chosen, **more)
     async with open_runtime(exactly, clock=clock) as runtime:
         project = load_project(root)
         assert not project.problems, project.problems

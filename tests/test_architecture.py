@@ -42,6 +42,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
 #: Each third-party library is imported in one to three places.
 LIBRARIES = {
     "apsw": {"database", "memory"},
+    "psycopg": {"database"},
     "yaml": {"definitions", "memory", "tools"},
     "pydantic": {"core", "definitions", "tools", "backends", "service"},
     "pydantic_core": {"definitions", "backends"},
@@ -88,6 +89,7 @@ CLOCKS = {
     "offline/stored.py": "waits for a daemon that is stopping, and names files by the time",
     "database/runtime_lock.py": "waits for another process that is about to end",
     "database/sqlite.py": "the writer has a thread of its own; the time of an event is shown and decides nothing",
+    "database/postgres.py": "the same; and it waits for a server that is away",
     "daemon/process/lock.py": "waits for another process that is about to write its name",
     "daemon/http/connection.py": "patience with a socket, by the time of the event loop",
     "daemon/http/server.py": "the same",

@@ -58,6 +58,7 @@ async def _sdk(folder: Path) -> list[float]:
     with model_server() as port:
         agent = (
             f"backend: sdk\nmodel: anthropic/claude-sonnet-5\nmax_steps: {STEPS + 1}\nprompt: {{ system: Work. }}\n"
+            "auto_memory: false\n"
             f"provider: {{ name: anthropic, base_url: 'http://127.0.0.1:{port}/m/loop', api_key: $GROWTH_KEY }}\n"
         )
         os.environ["GROWTH_KEY"] = "none"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -18,6 +19,7 @@ from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.loader import Loader
 from agent_worker.agents.loop import LoopContext, Slots
 from agent_worker.agents.prompt_texts import PromptTexts
+from agent_worker.agents.publishing import PublicMemory
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.supervisor import Supervisor
@@ -30,8 +32,9 @@ from agent_worker.backends.programs.program import ProgramHost, ToolAccess, owne
 from agent_worker.backends.programs.sessions import forget_sessions
 from agent_worker.core.clock import Clock, SystemClock
 from agent_worker.core.disk_space import Space
-from agent_worker.core.errors import StorageFault
+from agent_worker.core.errors import BadInput, StorageFault
 from agent_worker.core.events import Bus, WorkspaceChanged
+from agent_worker.core.late_imports import taking_turns
 from agent_worker.core.later import dataclass
 from agent_worker.core.redaction import Redactor, secrets_in
 from agent_worker.database.database import Database
@@ -54,7 +57,7 @@ from agent_worker.workspaces.log_files import LogFiles
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSettings:
-    database: Path | str = ":memory:"
+    database: Path | str = ":memory:"  #: a file of SQLite, or the URL of a PostgreSQL
     chosen: Settings = field(default_factory=Settings)  #: by the user
     approval: Approval = NOTHING_APPROVED  #: endpoints the user, not a project, has allowed
     prices: Root | None = None  #: where prices of models are kept; None: beside the approvals, if there are any
@@ -134,13 +137,7 @@ async def _wired(
     """Open and connect everything one process needs. What was opened last is closed first."""
     bus = Bus()
     redact.register(secrets_in(os.environ))
-    me = RuntimeHolder(reach=settings.reached_by, database=f"sqlite:{settings.database}")
-    locks = ProjectLocks(me)
-    closing.callback(locks.close)
-    if settings.database != ":memory:":  # not in a thread: one that is cancelled would keep the lock
-        closing.callback(os.close, hold_database(Path(settings.database), me))
-    database = await SqliteDatabase.open(settings.database, bus, redact=redact)
-    closing.push_async_callback(database.close)
+    database, locks = await _open_database(settings, bus, redact, closing)
     gate = Gate(settings.trust, clock)
     keys = KeyRing(os.environ, redact, settings.trust, gate)
     program_host = ProgramHost(tool_access, settings.programs, os.environ, settings.approval)
@@ -165,6 +162,7 @@ async def _wired(
     slots = Slots(runs=settings.chosen.runs_at_once, programs=settings.chosen.programs_at_once)
     kept = timedelta(seconds=settings.chosen.keep_prompts)
     recording = RecorderContext(database, bus, clock, redact, PromptTexts(kept), partial(_is_allowed, gate, registry))
+    public = PublicMemory(database, clock)
     supervisor = Supervisor(
         LoopContext(
             recording,
@@ -172,6 +170,7 @@ async def _wired(
             Limiter(clock, settings.chance),
             slots,
             Waits(bus, clock, redact),
+            public,
             space=settings.space,
         )
     )
@@ -186,11 +185,48 @@ async def _wired(
     proposal_timer = ProposalTimer(database, clock, bus)
     closing.push_async_callback(proposal_timer.close)
     remotes = Remotes(settings.trust.beneath("remote")) if settings.trust else None
-    runtime = Runtime(database, bus, clock, registry, loader, supervisor, log_files, gate, factory)
+    runtime = Runtime(database, bus, clock, registry, loader, supervisor, log_files, gate, factory, public)
     runtime = replace(runtime, remotes=remotes, programs=settings.programs)
     runtime = replace(runtime, home=settings.trust, space=settings.space, prompts_kept=kept)
     closing.callback(bus.close)
     return runtime
+
+
+async def _open_database(
+    settings: RuntimeSettings, bus: Bus, redact: Redactor, closing: AsyncExitStack
+) -> tuple[Database, ProjectLocks]:
+    where = str(settings.database)
+    if "://" in where:
+        database: Database = await _open_postgres(where, bus, redact)
+        me = RuntimeHolder(reach=settings.reached_by, database=database.place)
+    else:
+        me = RuntimeHolder(reach=settings.reached_by, database=f"sqlite:{where}")
+        if where != ":memory:":  # not in a thread: one that is cancelled would keep the lock
+            closing.callback(os.close, hold_database(Path(where), me))
+        database = await SqliteDatabase.open(settings.database, bus, redact=redact)
+    closing.push_async_callback(database.close)
+    locks = ProjectLocks(me)
+    closing.callback(locks.close)
+    return database, locks
+
+
+async def _open_postgres(url: str, bus: Bus, redact: Redactor) -> Database:
+    await asyncio.to_thread(_load_postgres)
+    from agent_worker.database.postgres import PostgresDatabase
+    from agent_worker.database.postgres_session import password_in
+
+    redact.register([password_in(url)])
+    return await PostgresDatabase.open(url, bus, redact=redact, alone=True)
+
+
+def _load_postgres() -> None:
+    """Its library is an extra, and whoever has no URL does not wait for it to be imported."""
+    try:
+        with taking_turns:
+            importlib.import_module("agent_worker.database.postgres")
+    except ImportError:
+        told = "PostgreSQL needs a library that is not installed here"
+        raise BadInput(told, hint="uv tool install '.[postgres]', or pip install '.[postgres]'") from None
 
 
 async def _to_the_end(work: Coroutine[None, None, None]) -> None:

@@ -25,6 +25,7 @@ from agent_worker.backends.models.prices import PriceList
 from agent_worker.backends.models.providers import Approval
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import Overloaded
+from agent_worker.definitions.agent import AgentDefinition, AutoMemory
 from agent_worker.files.root import Root
 from agent_worker.memory import memory
 from agent_worker.service.agents import agent_info
@@ -353,6 +354,24 @@ async def test_an_agent_without_files_of_its_own_learns_nothing(tmp_path: Path, 
         await team.post("user", "@helper go")
         await team.idle()
     assert learner.asked == []
+
+
+async def test_a_workflow_may_say_that_nothing_is_learned_there(tmp_path: Path, clock: TestClock) -> None:
+    learner = Learner([CHOICE])
+    workflow = "workspace: { provider: sqlite }\nguard: { auto_store: false }\n"
+    async with learning_team(tmp_path, clock, learner, workflow=workflow) as team:
+        await work(team, working, says("we take SQLite"))
+    assert learner.asked == []
+
+
+def test_a_workflow_names_the_model_for_those_who_name_none() -> None:
+    own = AgentDefinition.model_validate({"name": "a", "model": "openai/x", "prompt": {"system": "."}})
+    assert own.within(None, model="fake/words").auto_memory == AutoMemory(model="fake/words")
+    named = own.model_copy(update={"auto_memory": AutoMemory(model="openai/y")})
+    assert named.within(None, model="fake/words") == named
+    off = own.model_copy(update={"auto_memory": False})
+    assert off.within(None, model="fake/words").auto_memory is False
+    assert own.within(None, learns=False, model="fake/words").auto_memory is False
 
 
 # --- by itself ----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from tests.patience import eventually
 from tests.shells.served import ROUTES, Answer, Served, served
 
 READS = [path for method, path in ROUTES if method == "GET"]
-STREAMS = ("/events",)
+STREAMS = ("/events", "/values/x")
 #: One of each sort, for the finer shades of an attack that was tried everywhere.
 DOORS = [("GET", "/projects"), ("POST", "/send"), ("GET", "/events"), ("POST", "/mcp"), ("DELETE", "/agents/x")]
 

@@ -109,6 +109,7 @@ OF_THE_SCHEMA = {SOURCE / "database" / "recovery.py"}
 #: What a statement is put together from besides constants: in each place, one of two or three words beside it.
 OUR_WORDS = {
     ("agents/commands.py", "column"),
+    ("database/postgres.py", "listed"),  # ids of ours, as literals: several statements in one trip take no arguments
     ("service/run.py", "whose"),
     ("service/events.py", "table"),
     ("workspaces/workspace_rows.py", "chosen"),

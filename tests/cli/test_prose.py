@@ -86,3 +86,12 @@ def test_what_is_too_long_for_a_line_is_cut_with_a_mark() -> None:
 def test_X7_emoji_are_joined_and_nothing_else_is() -> None:
     assert clean(f"{FAMILY} {RAINBOW}") == f"{FAMILY} {RAINBOW}"
     assert clean("pay\u200dpal \u200d 👩\u200dx") == "pay\\x200dpal \\x200d 👩\\x200dx"
+
+
+def test_a_diff_is_drawn_as_it_is_and_ends_where_prose_begins() -> None:
+    diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n+from __future__ import annotations\n- **old**"
+    assert drawn(f"**Look:**\n{diff}\nIs it **fine**?", 60) == [
+        "Look:",
+        *(f"  {line}" for line in diff.splitlines()),
+        "Is it fine?",
+    ]

@@ -18,11 +18,13 @@ from agent_worker.database.transaction import SqliteTransaction
 OF_ALL = {
     "project": "the projects themselves",
     "event": "counted in the order of commits, for streams over all projects; each says its project",
+    "event_count": "how many of these there were",
     "progress": "how many commits there were",
 }
 
 #: Indexes of those who look after all projects at once.
 FOR_ALL = {
+    "outbox_due": "one sender for the notifications of all projects",
     "proposal_due": "one timer for the proposals of all projects",
     "schedule_due": "one timer for the schedules of all projects",
 }
@@ -39,6 +41,8 @@ ABOUT_ALL = {
     "select workflow, tag, directory from workspace where state = 'running'": "no two may write the same files",
     "select a.name, a.kind, p.root, w.workflow from agent a": "what is on the disk of agents that are gone",
     "select t.*, p.root from door_token t join project p": "after a start: the tokens that hold",
+    "select o.project, o.item, o.sink, o.tries": "the sender of notifications; each row says its project",
+    "select min(due_at) as at from outbox": "the sender of notifications",
     "select id, project, workspace, seq, record from": "the stream of events; each says its project",
 }
 

@@ -11,7 +11,7 @@ import pytest
 
 from agent_worker.core.errors import Locked, StorageFault
 from agent_worker.core.events import Bus, Posted, WorkspaceChanged
-from agent_worker.database import sqlite
+from agent_worker.database import sqlite, write_queue
 from agent_worker.database.database import Transaction
 from agent_worker.database.presence import commits_in
 from agent_worker.database.sqlite import SqliteDatabase, connect
@@ -99,7 +99,7 @@ async def test_a_change_that_fails_takes_nobody_elses_with_it(database: SqliteDa
 async def test_a_write_that_may_wait_is_part_of_the_next_commit_and_stands_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "SOON", 3600)
+    monkeypatch.setattr(write_queue, "SOON", 3600)
     database = await SqliteDatabase.open(tmp_path / "state.db", Bus())
     reader = connect(str(tmp_path / "state.db"), write=False)
     before = commits_in(reader)
@@ -117,7 +117,7 @@ async def test_a_write_that_may_wait_is_not_lost_when_nothing_follows(database: 
 async def test_a_write_that_may_wait_is_not_lost_when_the_database_closes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "SOON", 3600)
+    monkeypatch.setattr(write_queue, "SOON", 3600)
     database = await SqliteDatabase.open(tmp_path / "state.db", Bus())
     written = database.write_soon(accept, "soon")
     await database.close()

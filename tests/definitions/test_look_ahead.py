@@ -145,3 +145,16 @@ def test_each_kind_of_file_is_known_wherever_it_is(root: Path) -> None:
 def test_an_empty_directory_has_nothing_to_check(tmp_path: Path) -> None:
     found = checked(tmp_path)
     assert (found.problems, found.what) == ([], "")
+
+
+@pytest.mark.parametrize(
+    ("guard", "expected"),
+    [
+        ("{ model: opnai/x }", "guard.model: "),
+        ("{ llm_curation: true }", "guard.llm_curation: needs a model"),
+        ("{ modle: openai/x }", "unknown key"),
+    ],
+)
+def test_a_guard_that_could_not_work_is_found(root: Path, guard: str, expected: str) -> None:
+    (problem,) = told(review(root, f"kickoff: '@alice hi'\nguard: {guard}\n"))
+    assert expected in problem

@@ -1358,7 +1358,7 @@ BUGS = (
         "a write that may wait is made after the next one",
         "D3",
         "test_a_write_that_may_wait_is_part_of_the_next_commit_and_stands_before_it",
-        Edit("SqliteDatabase._hand_over", "[*self._soon, *jobs]", "[*jobs, *self._soon]"),
+        Edit("WriteQueue._hand_over", "[*self._soon, *jobs]", "[*jobs, *self._soon]"),
     ),
     bug(
         "a write that may wait is forgotten when the database closes",

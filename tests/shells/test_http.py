@@ -159,7 +159,8 @@ def test_the_tools_of_the_persons_own_ai_have_the_names_of_the_specification() -
 
 
 #: What waits for work to be done, what never ends, and what looks through the machine, whatever it is asked.
-LONG = {"/run", "/serve", "/ask", "/workflows/run", "/events", "/leftovers"}
+LONG = {"/run", "/serve", "/ask", "/workflows/run", "/events", "/leftovers", "/values/{program}"}
+LONG |= {"/workflows/{instance}/wait", "/workflows/{instance}/finish"}
 #: The page without what would end the daemon we test, or take long.
 PAGE = describe(OPERATIONS.values(), version="0")
 PAGE["paths"] = {path: described for path, described in PAGE["paths"].items() if path not in {*LONG, "/shutdown"}}

@@ -94,6 +94,11 @@ backends
 key set openai
 key list
 key remove openai
+token create laptop --only alice
+token list
+token revoke laptop
+notify list
+notify test
 context tools
 context read
 context inbox

@@ -1,4 +1,4 @@
-"""A page that is left open: a broken line is picked up, a new daemon asks for a new code, and nothing is missed."""
+"""A page that is left open: a broken line is picked up, a new daemon knows who is signed in, and nothing is missed."""
 
 from __future__ import annotations
 
@@ -68,10 +68,11 @@ def test_a_line_that_broke_is_picked_up_without_a_gap(guest: Visit) -> None:
     assert seqs(guest) == list(range(1, len(seqs(guest)) + 1))
 
 
-def test_a_new_daemon_asks_for_a_code_and_the_page_goes_on_where_it_was(guest: Visit, port: int) -> None:
+def test_a_new_daemon_signs_nobody_out_and_the_page_goes_on_where_it_was(guest: Visit, port: int) -> None:
     page = guest.open(guest.workspace())
     box = page.get_by_label("Message to @review")
     box.fill("half a thought")
+    guest.daemon.beside(guest.daemon.project.parent / "elsewhere")
     old = guest.daemon.client
     signal_daemon(guest.daemon.home, old.found, signal.SIGKILL)
     page.get_by_text("Not connected").wait_for()
@@ -80,15 +81,22 @@ def test_a_new_daemon_asks_for_a_code_and_the_page_goes_on_where_it_was(guest: V
     try:
         new = Served(again, guest.daemon.home, guest.daemon.project)
         assert eventually(lambda: say(new, "said while you were away"))
-        page.get_by_text("The daemon was restarted").wait_for()
-        page.get_by_label("Address or code").fill(f"http://{new.here}/#code={code_of(new)}")
-        page.get_by_role("button", name="Open").click()
         page.get_by_text("said while you were away").wait_for()
         say(new, "and after")
         page.get_by_text("and after").wait_for()
         wait(page, "() => document.getElementById('line').hidden")
         assert seqs(guest) == list(range(1, len(seqs(guest)) + 1))
         assert box.input_value() == "half a thought"
+        guest.go("#/home")
+        page.locator("#main").get_by_role("heading", name="elsewhere").wait_for()  # nobody named it to this daemon
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_text("You were signed out").wait_for()
+        page.get_by_label("Address or code").fill(f"http://{new.here}/#code=guess")
+        page.get_by_role("button", name="Open").click()
+        page.get_by_text("was used, or is older than a minute").wait_for()
+        page.get_by_label("Address or code").fill(f"http://{new.here}/#code={code_of(new)}")
+        page.get_by_role("button", name="Open").click()
+        page.get_by_role("heading", name="Sign in").wait_for(state="hidden")
     finally:
         signal_daemon(guest.daemon.home, again.found, signal.SIGKILL)
         guest.complaints.clear()  # a line that breaks is told to the console too

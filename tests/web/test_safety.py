@@ -127,7 +127,7 @@ def test_X1_X3_X4_no_script_runs_no_request_leaves_and_nothing_is_clobbered(gues
     seen = 0
     while page.evaluate("document.querySelector('.rows > li').dataset.seq") != "1":  # all of the channel
         first = page.evaluate("document.querySelector('.rows > li').dataset.seq")
-        page.evaluate("document.querySelector('.log').scrollTop = 0")
+        page.locator(".log").press("Home")
         wait(page, "(first) => document.querySelector('.rows > li').dataset.seq !== first", first)
         seen += 1
         clean(guest)

@@ -332,6 +332,11 @@ def places(guest: Visit) -> dict[str, str]:
         "agent": guest.place("agent/alice"),
         "run": guest.place(f"run/{run_of(guest.daemon, 'alice')}"),
         "inbox": "#/inbox",
+        "documents": guest.workspace(tab="documents"),
+        "decisions": guest.workspace(tab="decisions"),
+        "search": "#/search/plan",
+        "file": guest.place("file/.agents%2Falice.yaml"),
+        "new": guest.place("new/workflow"),
     }
 
 

@@ -222,7 +222,9 @@ async def test_sending_into_a_workspace_that_does_not_run_says_what_to_type(team
     assert refusal.value.hint == start
 
 
-@pytest.mark.parametrize(("name", "hint"), [("other", "workflows: review"), ("reviw", 'did you mean "review"?')])
+@pytest.mark.parametrize(
+    ("name", "hint"), [("other", "agent-worker ls (workflows here: review)"), ("reviw", 'did you mean "review"?')]
+)
 async def test_nobody_is_told_to_start_what_there_is_not(team: Team, name: str, hint: str) -> None:
     with pytest.raises(NotFound, match=f"there is no workflow {name}") as refusal:
         await deliver(team.runtime, team.loaded, f"@{name}", "hello")
@@ -232,7 +234,7 @@ async def test_nobody_is_told_to_start_what_there_is_not(team: Team, name: str, 
 async def test_sending_to_an_unknown_agent_lists_the_known(team: Team) -> None:
     with pytest.raises(NotFound, match="there is no agent dave") as refusal:
         await deliver(team.runtime, team.loaded, "dave", "hello")
-    assert refusal.value.hint == "agents: alice, bob, carol"
+    assert refusal.value.hint == "agent-worker agent list (agents here: alice, bob, carol)"
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "x" * (256 * 1024 + 1), "half a \ud800 character"], ids=range(4))

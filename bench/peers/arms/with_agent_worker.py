@@ -16,7 +16,7 @@ async def add(a: int, b: int) -> int:
 
 
 def adder(name):
-    return Agent(name, f"openai-chat/{MODEL}", SYSTEM, tools=[add], more={"max_steps": LOOP_LIMIT})
+    return Agent(name, f"openai-chat/{MODEL}", SYSTEM, tools=[add], more={"max_steps": LOOP_LIMIT, "auto_memory": False})
 
 
 ADDERS = {steps: adder(f"adder{steps}") for steps in (0, 1, STEPS)}

@@ -85,7 +85,7 @@ class BackendFactory:
         learner = self._learner(definition, root) if has_home else None
         backend = self._guarded(definition, root, cwd, who or definition.name, partial(again, "program", "settings"))
         more_tools = self._more_tools(definition, root, partial(again, "mcp"))
-        return AgentKit(backend, tools, learner, more_tools)
+        return AgentKit(backend, tools, learner, self._model(definition, root), more_tools)
 
     def held_back(self, project: ProjectFiles, workflow: WorkflowDefinition | None) -> Held:
         """Limits that files raised and the user has not approved, with the numbers that hold instead."""

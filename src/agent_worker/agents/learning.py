@@ -31,8 +31,9 @@ log = logging.getLogger(__name__)
 FILES = {"decision": "decisions", "pattern": "patterns", "outcome": "work-log"}
 MOST = 5  # entries of one run
 _SENTENCE = pattern(r"[^.!?\n]+[.!?]*")
-#: A lesson takes 1,500 tokens at most: these bytes are fewer than 1,000, and the rest is for the answer.
-ASKED, TOLD, ANSWER = 2_800, 1_000, 400
+#: Bytes of what is asked, of these of what the person said, and tokens of the answer: about 1,000 tokens in all. With
+#: an answer that is worded for the same run (wording.py) it is 1,500 at most.
+ASKED, TOLD, ANSWER = 1_800, 700, 300
 
 SYSTEM = (
     "You read what a person told a worker and what it said and did in one piece of work, and note what will still "
@@ -79,7 +80,7 @@ async def learn(
     if not await allowed():
         return None
     try:
-        model = await learner.choose()
+        model = wanted.model or await learner.choose()
         turn = Turn(run=run, system=SYSTEM, prompt=transcript(told, done, final), model=model, max_tokens=ANSWER)
         async with asking:
             reply = await learner.model.reply(turn, (), LoneSink(lambda usage: charge(usage, model)))

@@ -240,9 +240,10 @@ class Loader:
                 definition = member.as_agent(name)
                 who, copy = f"{name}@{workflow.name}", working_copies.get(name)
                 worker = self._fitted(loaded, agent, definition, held, workflow, copy, has_home=False, who=who)
-            self._registry.add(
-                replace(worker, name=name, workspace_name=workspace_name, note=notes.get(name, "")), workspace=workspace
-            )
+            worker = replace(worker, name=name, workspace_name=workspace_name, note=notes.get(name, ""))
+            model = workflow.guard.wording_model
+            key = credential_of(worker.definition, model)
+            self._registry.add(replace(worker, wording=model, wording_credential=key), workspace=workspace)
             members_in[name] = worker.agent
         await self._database.of(loaded.id).write(
             schedule.give_members,
@@ -261,11 +262,17 @@ class Loader:
     ) -> AgentRuntime:
         """A project agent as it works in this workflow."""
         own = self._registry.worker(loaded.agents[loaded.named(member.ref)])
-        definition = member.applied_to(own.definition).within(workflow.guard.soul_evolution)
+        guard = workflow.guard
+        definition = member.applied_to(own.definition).within(
+            guard.soul_evolution, learns=guard.auto_store, model=guard.model
+        )
         if member.backend or member.model or checkout or (member.script and definition.backend == "mock"):
             return self._fitted(loaded, own.agent, definition, held, workflow, checkout)
         # The very backend it has by itself: its script or session goes on.
-        return replace(own, definition=definition, limits=limits_of(definition, loaded.project, workflow, held))
+        limits = limits_of(definition, loaded.project, workflow, held)
+        learning = definition.auto_memory.model if definition.auto_memory else None
+        key = credential_of(definition, learning) or own.learning_credential
+        return replace(own, definition=definition, limits=limits, learning_credential=key)
 
     def _fitted(
         self,

@@ -15,17 +15,20 @@ from functools import partial
 from typing import Any, TypeVar
 
 from agent_worker.agents import prompt, prompt_data, run_begin, run_end
+from agent_worker.agents.guarding import guarding
 from agent_worker.agents.learning import learn
 from agent_worker.agents.limiter import SPREAD, Limiter, Pass
 from agent_worker.agents.observing import RunSeen, observe
 from agent_worker.agents.prompt import Prompt, PromptText
 from agent_worker.agents.prompt_data import PromptData, prompt_memory
+from agent_worker.agents.publishing import PublicMemory
 from agent_worker.agents.recorder import RecorderContext, RunRecorder
 from agent_worker.agents.registry import AgentKit, AgentRuntime, Registry
 from agent_worker.agents.retries import LONGEST_GUESS, GiveUp, Retry, after
 from agent_worker.agents.run_begin import Assignment, NotYet, Pending, Suspect, Terms
 from agent_worker.agents.waiting import WaitingAgent, Waits, WaitsFor
-from agent_worker.backends.backend import Finished, Reply, Suspended, Turn, Unfinished
+from agent_worker.agents.wording import Wording
+from agent_worker.backends.backend import Finished, Reply, Suspended, Turn, Unfinished, Usage
 from agent_worker.core.clock import Clock, sleep_unless
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import (
@@ -114,6 +117,7 @@ class LoopContext:
     limiter: Limiter
     slots: Slots
     waits: Waits
+    public: PublicMemory
     space: Space = field(default_factory=Space)  #: on the disk
 
     @property
@@ -376,7 +380,7 @@ class Loop:
             recorder = self.recorder = RunRecorder(
                 job,
                 terms,
-                self._context(job, worker),
+                self._context(job, worker, kit),
                 tools,
                 self._loop_context.recording,
                 partial(self._one_request, worker.credential),
@@ -386,7 +390,8 @@ class Loop:
             context = self._loop_context
             keeping = context.recording.prompts.keep(self._database, job, composed, turn.tools, now=context.now())
             try:  # it is written before anything that comes of the run: nobody has to wait for it
-                return await self._steps(job, worker, kit, turn, recorder, gathered.seen)
+                async with guarding(job, worker, context.recording):
+                    return await self._steps(job, worker, kit, turn, recorder, gathered.seen)
             finally:
                 await keeping
         except (Fenced, StorageFault):
@@ -420,6 +425,7 @@ class Loop:
                         failpoint("finish.after_commit")
                         await self._learn(job, worker, kit, recorder, reply.text)
                         await observe(worker, job, self._seen(worker, recorder), self._loop_context.recording)
+                        await self._loop_context.public.follow(worker, job.workspace)
                         return more
                     case Unfinished():
                         if await self._leaves(job, recorder):
@@ -537,7 +543,17 @@ class Loop:
             hint = failure.hint if worker.lacks_key else "set it in the environment of this program"
             await self._failed(job, worker, Permanent(failure.message, hint=hint))
 
-    def _context(self, job: Assignment, worker: AgentRuntime) -> ToolContext:
+    def _wording(self, job: Assignment, worker: AgentRuntime, kit: AgentKit) -> Wording | None:
+        if not worker.wording or kit.words is None:
+            return None
+        asking = partial(self._one_request, worker.wording_credential)
+        allowed = partial(self._has_budget, job)
+        return Wording(kit.words, worker.wording, job.run, allowed, asking, partial(self._charge, job))
+
+    def _charge(self, job: Assignment, usage: Usage, model: str) -> None:
+        self._database.write(run_begin.charge_lost, job, usage, model, now=self._loop_context.now())
+
+    def _context(self, job: Assignment, worker: AgentRuntime, kit: AgentKit) -> ToolContext:
         identity = RunIdentity(
             agent=job.fence.agent,
             name=job.name,
@@ -563,6 +579,7 @@ class Loop:
             home_of=lambda agent: self._loop_context.registry.worker(agent).home,
             waits=lambda agent: wait.what if (wait := self._waits.of(agent)) else "",
             said=run_begin.said_in(job),
+            wording=self._wording(job, worker, kit),
         )
 
     def _terms(self, workspace: str | None) -> Terms:

@@ -44,6 +44,7 @@ class AgentKit:
     backend: Backend
     tools: tuple[Tool, ...] = ()
     learner: Learner | None = None  #: None: nothing is learned by itself
+    words: Model | None = None  #: for small tasks, with any model of the agent's endpoint
     more_tools: MoreTools | None = None
 
 
@@ -82,6 +83,8 @@ class AgentRuntime:
     workspace_name: str = ""  #: of the workspace it works in, for people
     credential: str = ""  #: whose rate limit it shares; '' shares none
     learning_credential: str = ""  #: the same of the model that it learns with
+    wording: str = ""  #: the model that puts into words what colleagues share with it; '' for none
+    wording_credential: str = ""  #: as `credential`, of that model
     lacks_key: LacksKey | None = None  #: None: it needs no key, or nobody is there who could set one
     trouble: str = ""  #: what is wrong with its definition: it works by an older one, or not at all
     is_fit: bool = True  #: can it work?

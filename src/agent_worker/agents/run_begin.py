@@ -348,7 +348,7 @@ def charge_lesson(tx: Transaction, job: Assignment, reply: Reply, model: str, *,
 
 
 def charge_lost(tx: Transaction, job: Assignment, usage: Usage, model: str, *, now: int) -> None:
-    """Charge for an answer that came to nothing. Whoever may write now: the money is gone."""
+    """Charge for an answer beside the work, or one that came to nothing. Whoever may write now: the money is gone."""
     limits.charge(tx, job.account, _charge(job, -1, model, usage.plausible), now=now)
 
 

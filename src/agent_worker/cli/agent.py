@@ -217,11 +217,19 @@ def delete(name: str, files: bool, yes: bool, as_json: bool) -> None:
 @click.argument("words", nargs=-1, metavar="[get KEY | set KEY VALUE | forget KEY]")
 @click.option("--file", "file", default="core", show_default=True, help="Which file it is set in: core, working, …")
 @click.option("--share/--private", default=None, help="May colleagues look it up?")
+@click.option("--public", is_flag=True, help="Also put it into a document of its teams: memory/NAME.md.")
 @click.option("--rounds", is_flag=True, help="Tidy it now, as each night; nothing is deleted.")
 @click.option("--dry-run", is_flag=True, help="With --rounds: only show what would change.")
 @as_json_option
 def memory(
-    name: str, words: tuple[str, ...], file: str, share: bool | None, rounds: bool, dry_run: bool, as_json: bool
+    name: str,
+    words: tuple[str, ...],
+    file: str,
+    share: bool | None,
+    public: bool,
+    rounds: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Show what NAME remembers; get, set or forget one entry. What is forgotten goes into the archive."""
     path = f"/agents/{part(name)}/memory"
@@ -237,7 +245,9 @@ def memory(
         case ("get", key):
             _show_entries(name, key, call("GET", path, project=here())["entries"], as_json)
         case ("set", key, value) if value:
-            seen_by = None if share is None else "shareable" if share else "private"
+            if public and share is False:
+                raise BadInput("--public and --private are opposites", hint="keep one of them")
+            seen_by = "public" if public else None if share is None else "shareable" if share else "private"
             kept = call("PUT", path, key=key, value=value, file=file, visibility=seen_by, project=here())
             tell(kept, as_json, agent=name, key=key)
         case ("forget", key):

@@ -52,6 +52,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "gc": (_C + "backup", "gc", "Remove from the disk what nobody needs any more."),
     "key": (_C + "key", "key", "Store the keys of model providers, list and remove them."),
     "token": (_C + "token", "token", "Let other programs talk with your agents: make, list and revoke tokens."),
+    "notify": (_C + "notify", "notify", "Be told elsewhere what waits for you: show where, and try it."),
     "providers": (_C + "status", "providers", "Show which model providers can be used, and test their keys."),
     "backends": (_C + "status", "backends", "Show which backends can be used, and test them."),
     "daemon": (_C + "daemon", "daemon", "Run the daemon, or show its status and log."),

@@ -29,6 +29,8 @@ _RULE = re.compile(r"\s{0,3}([-*_])(\s*\1){2,}\s*$")
 _ITEM = re.compile(r"(\s*)([-*+]|\d{1,4}[.)])\s+(.*)$")
 _QUOTE = re.compile(r"\s{0,3}>\s?(.*)$")
 _ROW = re.compile(r"\s*\|.*\|\s*$")
+_DIFF = re.compile(r"diff --git ")
+_OF_DIFF = re.compile(r"[ +\-@\\]|diff |index |new |deleted |old |similarity |rename |Binary |$")
 _DIVIDER = re.compile(r"\s*\|?(\s*:?-+:?\s*\|)+\s*:?-*:?\s*$")
 _INLINE = re.compile(
     r"(?P<code>`+)(?P<literal>.+?)(?P=code)"
@@ -94,6 +96,7 @@ class Page:
         self._columns = max(columns, 20)
         self._first = first  # columns of the next line that are taken
         self._fence = ""  # what closes the code we are in
+        self._is_diff = False  # are we in the output of git diff?
         self._rows: list[str] = []  # of a table that has not ended
 
     def add(self, line: str) -> list[str]:
@@ -101,6 +104,9 @@ class Page:
         line = line.expandtabs(4).rstrip()
         if self._fence:
             return self._code(line)
+        self._is_diff = bool(_DIFF.match(line) or (self._is_diff and _OF_DIFF.match(line)))
+        if self._is_diff:
+            return [*self.end(), *self._literal(line)]
         if _ROW.match(line) or (self._rows and _DIVIDER.match(line)):
             self._rows.append(line)
             return []
@@ -116,6 +122,9 @@ class Page:
         if line.strip().startswith(self._fence) and not line.strip().strip(self._fence[0]):
             self._fence = ""
             return []
+        return self._literal(line)
+
+    def _literal(self, line: str) -> list[str]:
         return [f"  {_styled('code', part)}" for part in _hard(line, self._columns - 2)]
 
     def _block(self, line: str) -> list[str]:

@@ -102,12 +102,16 @@ class AsyncClient:
             except BaseException:
                 wire.close()
                 raise
+        self._keep(wire)
+        return json_of(content, 200)
+
+    def _keep(self, wire: _Wire) -> None:
+        """Its answer was read to the end: the next request can use it."""
         if wire.headers.get("connection", "").lower() == "close" or len(self._kept) >= _MOST_KEPT:
             wire.close()
         else:
             wire.idle_since = self._now()
             self._kept.append(wire)
-        return json_of(content, 200)
 
     async def stream(self, method: str, path: str, body: object = None) -> AsyncIterator[dict[str, Any]]:
         """Events, as the objects that they are: all that happen once this has returned."""
@@ -120,8 +124,10 @@ class AsyncClient:
             with _explained(self.found):
                 async for data in _data(wire.pieces()):
                     yield json_object(data)
-        finally:
+        except BaseException:
             wire.close()
+            raise
+        self._keep(wire)
 
     async def _asked(self, method: str, path: str, body: object, extra: dict[str, str]) -> _Wire:
         """A connection on which this was asked, and is about to be answered."""

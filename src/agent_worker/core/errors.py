@@ -13,7 +13,8 @@ AgentWorkerError                  a sentence, and a hint: what to type next
 ├── StorageFault                  the database cannot be trusted to write: stop accepting
 │   └── NotNow                    nothing was stored; it goes on by itself
 │       ├── DiskFull              … when there is space again
-│       └── Locked                … when another program lets go of the database
+│       ├── Locked                … when another program lets go of the database
+│       └── Unreachable           … when the server of the database answers again
 └── BackendFailure                a step did not succeed; the subclass is its failure class
     ├── Transient                 may pass by itself
     │   ├── Overloaded            the backend asked us to come back later
@@ -42,6 +43,8 @@ class AgentWorkerError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(hint)  # a traceback shows it too
 
 
 class BadInput(AgentWorkerError):
@@ -122,6 +125,10 @@ class DiskFull(NotNow):
 
 class Locked(NotNow):
     code = "locked"
+
+
+class Unreachable(NotNow):
+    code = "unreachable"
 
 
 class Unwritable(AgentWorkerError):

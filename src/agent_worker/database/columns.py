@@ -74,6 +74,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
         **{"id": ID, "project": ID, "agent": ID, "workflow": NAME, "workspace": NAME, "instance": ID, "set_by": ONE_OF},
         **{"member": NAME, "state": ONE_OF},
     },
+    "outbox": {"project": ID, "item": ID, "sink": NAME},
     "door_token": {"project": ID, "id": ID, "door": ONE_OF, "opens": NAME, "digest": ID},
 }
 

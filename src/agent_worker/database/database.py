@@ -92,6 +92,16 @@ class ProjectDatabase:
 
 
 class Database(Protocol):
+    @property
+    def place(self) -> str:
+        """Where it is, as people may read it."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be stored just now, though it may be soon; '' when all is well."""
+        ...
+
     def of(self, project: str) -> ProjectDatabase:
         """What it holds of one project. Nearly everybody works on that."""
         ...

@@ -13,6 +13,12 @@ from agent_worker.database.database import Transaction
 STORE = "insert into event(id, project, workspace, seq, record, at) values (?, ?, ?, ?, ?, ?)"
 DROP_UP_TO = "delete from event where id <= ?"
 
+#: For PostgreSQL, where several may write: the next numbers are taken at the end of a commit, which waits its turn.
+TAKE_NUMBERS = "update event_count set numbered = numbered + :n returning numbered"
+STORE_NUMBERED = """insert into event(id, project, workspace, seq, record, at)
+                    values (:id, :project, :workspace, :seq, :record, :at)"""
+DROP_NUMBERED = "delete from event where id <= :last"
+
 
 def as_row(event: Event, *, at: int) -> tuple[object, ...]:
     """The values for `STORE`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from importlib import resources
 from pathlib import Path
@@ -38,25 +38,29 @@ def migrate(connection: apsw.Connection, path: Path | None, known: Sequence[tupl
         with connection:
             connection.execute(sql)
             failpoint(f"migrate.{number}")
-            connection.execute("insert into migration(version, digest) values (?, ?)", (number, _digest(sql)))
+            connection.execute("insert into migration(version, digest) values (?, ?)", (number, digest(sql)))
 
 
 def version_of(connection: apsw.Connection, known: Sequence[tuple[int, str]] | None = None) -> int:
     """The last migration that was applied, 0 for none. Raises UnknownSchema for a database that is not made of ours."""
-    known = known or versions()
     if "migration" not in shape(connection):
         return 0
     try:
         applied = dict(connection.execute("select version, digest from migration"))
     except apsw.SQLError:  # it has no digests
         applied = {0: ""}
+    return last_applied(applied, known or versions())
+
+
+def last_applied(applied: Mapping[int, str], known: Sequence[tuple[int, str]]) -> int:
+    """The last of the migrations that a database says were applied. Raises UnknownSchema when they are not ours."""
     current = max(applied, default=0)
     if current > known[-1][0]:
         raise UnknownSchema(
             f"the database has schema version {current}, this program knows {known[-1][0]}",
             hint="install the newer agent-worker again, or restore the backup that was made before the upgrade",
         )
-    if applied != {number: _digest(sql) for number, sql in known if number <= current}:
+    if applied != {number: digest(sql) for number, sql in known if number <= current}:
         raise UnknownSchema(
             "another version of agent-worker made this database and stores things differently; it is left as it is",
             hint="begin in another home, export AGENT_WORKER_HOME=~/.another, or install the version that made it",
@@ -64,12 +68,13 @@ def version_of(connection: apsw.Connection, known: Sequence[tuple[int, str]] | N
     return current
 
 
-def _digest(sql: str) -> str:
+def digest(sql: str) -> str:
     """By which a migration is known. Comments and layout do not count."""
-    return hashlib.sha256(_plain(sql).encode()).hexdigest()
+    return hashlib.sha256(plain(sql).encode()).hexdigest()
 
 
-def _plain(sql: str) -> str:
+def plain(sql: str) -> str:
+    """SQL without comments, in one line."""
     return " ".join(re.sub(r"--[^\n]*", "", sql).split())
 
 
@@ -83,4 +88,4 @@ def schema_of(version: int) -> dict[str, str]:
 def shape(connection: apsw.Connection) -> dict[str, str]:
     """Tables, indexes and whatever else: name → SQL, without comments."""
     found = connection.execute("select name, coalesce(sql, '') from sqlite_schema")
-    return {name: _plain(sql) for name, sql in found}
+    return {name: plain(sql) for name, sql in found}

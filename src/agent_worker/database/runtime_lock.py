@@ -144,7 +144,7 @@ def refusal(what: str, holder: RuntimeHolder | None) -> InUse:
         return InUse(f"this program has {what} open already", hint="use that one, or close it first")
     if holder.reach:
         told = f"the daemon, process {holder.pid}, works on {what}, and a second process would destroy its files"
-        told = f"{told}; use that daemon: {holder.reach} send, ask or run"  # in the message: Python shows no hint
+        told = f"{told}; use that daemon: {holder.reach} send, ask or run; in Python, connect()"
         return InUse(told, hint=f"{holder.reach} status; or end it: {holder.reach} stop --all")
     told = f"another program ({holder.who}, process {holder.pid}) works on {what}"
     return InUse(told, hint=f"wait until it has ended, or end it: kill {holder.pid}")

@@ -14,18 +14,16 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import apsw
 
 from agent_worker.core.errors import DiskFull, Locked, Refused, StorageFault
 from agent_worker.core.events import Bus, Event, WorkspaceChanged
 from agent_worker.core.failpoints import failpoint
-from agent_worker.core.later import dataclass
 from agent_worker.database import event_rows
 from agent_worker.database.backup import copy
 from agent_worker.database.database import ProjectDatabase
@@ -33,13 +31,13 @@ from agent_worker.database.migrations import migrate
 from agent_worker.database.presence import FIX, CommitMarker, Presence, commits_in, count_commit
 from agent_worker.database.restore import SAVED, check_not_taken_away
 from agent_worker.database.transaction import Redact, SqliteTransaction
+from agent_worker.database.write_queue import Job, WriteQueue, fail, settle
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 GROUP = 256  # changes in one commit; past that the first ones would wait too long
 READERS = 4
-SOON = 0.02  # seconds that a write may wait for another to be committed with
 BUSY = 5000  # milliseconds that we wait for another program that writes
 READER_TIME = 1000  # milliseconds that everybody waits for a reader of ours when the log is to begin anew
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError)
@@ -49,16 +47,6 @@ EVENTS_OVER = 1000  # and how many more there may be until the oldest go
 LOG_PAGES = 1000  # in the log, after which it is brought into the file though nobody rests
 CALM = 0.2  # seconds without a write after which the log is brought into the file
 WAL_KEPT = 16 * 1024 * 1024  # bytes of the log that stay when it begins anew; a long reader had made it longer
-
-
-@dataclass(slots=True)
-class _Job:
-    change: Callable[[SqliteTransaction], Any]
-    answer: asyncio.Future[Any]
-    result: Any = None
-    error: BaseException | None = None
-    told: tuple[Event, ...] = ()
-    records: Sequence[tuple[object, ...]] = ()  #: of what is told, the rows to be stored with it
 
 
 def connect(path: str, *, write: bool, vfs: str | None = None) -> apsw.Connection:
@@ -81,22 +69,18 @@ def connect(path: str, *, write: bool, vfs: str | None = None) -> apsw.Connectio
     return connection
 
 
-class SqliteDatabase:
+class SqliteDatabase(WriteQueue[SqliteTransaction]):
     """A database in one SQLite file: `await SqliteDatabase.open(path, bus)`; the path `:memory:` keeps nothing."""
 
     def __init__(self, path: Path | str, bus: Bus, *, vfs: str | None = None, redact: Redact = str) -> None:
-        self._path = str(path)
+        super().__init__(bus)
+        self._path = self.place = str(path)
+        self.trouble = ""
         self.redact = redact
-        self._bus = bus
         self._vfs = vfs
-        self._loop = asyncio.get_running_loop()
-        self._jobs: queue.SimpleQueue[list[_Job] | None] = queue.SimpleQueue()
-        self._soon: list[_Job] = []  # to be committed with the next job, or by the timer
-        self._timer: asyncio.TimerHandle | None = None
         self._fault: StorageFault | None = None
         self._events = 0  # number of the last one; only the writer thread touches it
         self._forgot = 0  # and what that was when the oldest went
-        self._closed = False
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
         self._local = threading.local()
         self._reading: list[apsw.Connection] = []
@@ -126,19 +110,6 @@ class SqliteDatabase:
 
     def of(self, project: str) -> ProjectDatabase:
         return ProjectDatabase(self, project)
-
-    def write(
-        self, change: Callable[Concatenate[SqliteTransaction, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> asyncio.Future[T]:
-        return self._enqueue(lambda transaction: change(transaction, *args, **kwargs))
-
-    def write_soon(
-        self, change: Callable[Concatenate[SqliteTransaction, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> asyncio.Future[T]:
-        job = self._job(lambda transaction: change(transaction, *args, **kwargs))
-        self._soon.append(job)
-        self._timer = self._timer or self._loop.call_later(SOON, self._hand_over)
-        return job.answer
 
     async def read(self, query: Callable[Concatenate[SqliteTransaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self._path == ":memory:":  # only the writer's connection can see it
@@ -176,25 +147,6 @@ class SqliteDatabase:
         for connection in tuple(self._working):
             connection.interrupt()
         self._jobs.put(None)
-
-    def _enqueue(self, change: Callable[[SqliteTransaction], T]) -> asyncio.Future[T]:
-        job = self._job(change)
-        self._hand_over(job)
-        return job.answer
-
-    def _job(self, change: Callable[[SqliteTransaction], Any]) -> _Job:
-        if self._closed:
-            raise StorageFault("the database is closed")
-        return _Job(change, self._loop.create_future())
-
-    def _hand_over(self, *jobs: _Job) -> None:
-        """Give these to the writer, behind those that waited for them, to be committed together."""
-        if self._timer:
-            self._timer.cancel()
-            self._timer = None
-        if together := [*self._soon, *jobs]:
-            self._soon.clear()
-            self._jobs.put(together)
 
     def _query(self, query: Callable[[SqliteTransaction], T]) -> T:
         try:
@@ -247,26 +199,18 @@ class SqliteDatabase:
         try:
             connection = self._open_writer()
         except BaseException as error:
-            return self._tell(_settle, ready, error)
-        self._tell(_settle, ready, None)
+            return self._tell(settle, ready, error)
+        self._tell(settle, ready, None)
         transaction = SqliteTransaction(connection, self.redact)
         while (group := self._next_jobs(connection)) is not None:
-            while len(group) < GROUP:
-                try:
-                    following = self._jobs.get_nowait()
-                except queue.Empty:
-                    break
-                if following is None:
-                    self._jobs.put(None)
-                    break
-                group += following
+            self._take_more(group, GROUP)
             self._commit(transaction, group)
             self._tell(self._answer, group)
         connection.close()
         if self._mark:
             self._mark.close()
 
-    def _next_jobs(self, connection: apsw.Connection) -> list[_Job] | None:
+    def _next_jobs(self, connection: apsw.Connection) -> list[Job[SqliteTransaction]] | None:
         """The next ones; whenever none comes for a while, the log is brought into the file."""
         while True:
             try:
@@ -288,10 +232,6 @@ class SqliteDatabase:
             finally:
                 if self._presence:
                     self._presence.wrote_file()  # a full disk has taken some of it too
-
-    def _tell(self, what: Callable[..., None], *about: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self._loop.call_soon_threadsafe(what, *about)
 
     def _open_writer(self) -> apsw.Connection:
         if self._mark:
@@ -330,11 +270,11 @@ class SqliteDatabase:
         connection.execute(event_rows.DROP_UP_TO, (self._events - EVENTS_KEPT,))
         self._forgot = self._events
 
-    def _commit(self, transaction: SqliteTransaction, group: list[_Job]) -> None:
+    def _commit(self, transaction: SqliteTransaction, group: list[Job[SqliteTransaction]]) -> None:
         connection = transaction.connection
         self._look_for_strangers()
         if self._fault is not None:
-            return _fail(group, self._fault)
+            return fail(group, self._fault)
         try:
             if not self._try_together(transaction, group):
                 connection.execute("rollback")
@@ -349,7 +289,7 @@ class SqliteDatabase:
             failpoint("commit.after")
             self._note(connection, group)
         except Exception as error:  # boundary: whatever it was, nobody may wait for an answer for ever
-            _fail(group, self._judge(error))
+            fail(group, self._judge(error))
             if not connection.get_autocommit():
                 connection.execute("rollback")
 
@@ -363,14 +303,14 @@ class SqliteDatabase:
             told = f"{path} was written over while it was in use: nothing is accepted any more"
             self._fault = StorageFault(told, hint=f"agent-worker stop --all, then {FIX}, or agent-worker restore FILE")
 
-    def _note(self, connection: apsw.Connection, group: list[_Job]) -> None:
+    def _note(self, connection: apsw.Connection, group: list[Job[SqliteTransaction]]) -> None:
         """Note a group that is committed and whose callers have not been answered yet."""
         if self._mark is None or self._presence is None:
             return
         if gone := self._presence.gone():
             self._mark.spoil()
             self._fault = self._saved(connection, gone)
-            return _fail(group, self._fault)
+            return fail(group, self._fault)
         self._mark.note(self._mark.commits + 1)
         self._presence.wrote_log()
         self._behind = True
@@ -408,7 +348,7 @@ class SqliteDatabase:
             told = f"{told}, and what was stored could not be saved: {error}"
         return StorageFault(told, hint=f"agent-worker stop --all, then {FIX}")
 
-    def _try_together(self, transaction: SqliteTransaction, group: list[_Job]) -> bool:
+    def _try_together(self, transaction: SqliteTransaction, group: list[Job[SqliteTransaction]]) -> bool:
         """Most changes succeed, so they need no savepoint. False: one did not, and nothing of this counts."""
         transaction.connection.execute("begin immediate")
         try:
@@ -420,7 +360,7 @@ class SqliteDatabase:
             return False
         return True
 
-    def _try_apart(self, transaction: SqliteTransaction, group: list[_Job]) -> None:
+    def _try_apart(self, transaction: SqliteTransaction, group: list[Job[SqliteTransaction]]) -> None:
         """Make each change in a savepoint of its own: one that fails, fails alone."""
         connection = transaction.connection
         connection.execute("begin immediate")
@@ -435,7 +375,7 @@ class SqliteDatabase:
                 connection.execute("rollback to change")
             connection.execute("release change")
 
-    def _make(self, transaction: SqliteTransaction, job: _Job) -> None:
+    def _make(self, transaction: SqliteTransaction, job: Job[SqliteTransaction]) -> None:
         transaction.begin_change()
         job.result = job.change(transaction)
         told = [event.redacted(transaction.redact) for event in transaction.told]
@@ -463,25 +403,9 @@ class SqliteDatabase:
         )
         return self._fault
 
-    def _answer(self, group: list[_Job]) -> None:
-        for job in group:
-            for event in job.told if job.error is None else ():
-                self._bus.publish(event)
-            if job.answer.done():
-                continue
-            if job.error is not None:
-                job.answer.set_exception(job.error)
-            else:
-                job.answer.set_result(job.result)
-
 
 def _taken_away(gone: str) -> str:
     return f"{gone} was removed or replaced while it was in use: nothing is accepted any more"
-
-
-def _settle(ready: asyncio.Future[None], error: BaseException | None) -> None:
-    if not ready.done():  # nobody waits for it any more
-        ready.set_exception(error) if error else ready.set_result(None)
 
 
 def _quick_check(connection: apsw.Connection) -> None:
@@ -494,15 +418,8 @@ def _as_row(event: Event) -> tuple[object, ...]:
     return event_rows.as_row(event, at=time.time_ns() // 1000)
 
 
-def _store_events(connection: apsw.Connection, group: list[_Job]) -> None:
+def _store_events(connection: apsw.Connection, group: list[Job[SqliteTransaction]]) -> None:
     """All of a group at once, after its changes: they come from every change and go to one table."""
     records = [record for job in group if job.error is None for record in job.records]
     if records:
         connection.executemany(event_rows.STORE, records)
-
-
-def _fail(group: list[_Job], fault: StorageFault) -> None:
-    for job in group:
-        # A change that was refused for its own reason keeps that reason: it would not have been stored anyway.
-        if job.error is None:
-            job.error = fault

@@ -1,4 +1,4 @@
-"""What a change or a query sees of SQLite: rows by name, and no secret in what is written."""
+"""What a change or a query sees of the database: rows by name, and no secret in what is written."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from agent_worker.database.database import Row
 Redact = Callable[[str], str]
 
 
-class SqliteTransaction:
-    def __init__(self, connection: apsw.Connection, redact: Redact = str) -> None:
-        self.connection = connection
+class StoredTransaction:
+    """What transactions of SQLite and PostgreSQL have in common: all but how a statement is run."""
+
+    def __init__(self, redact: Redact = str) -> None:
         self._redact = redact
-        self._names: dict[str, tuple[str, ...]] = {}
         self.told: list[Event] = []
         self._looked: dict[int, tuple[str, str]] = {}  # texts of this change, as they were and without secrets
 
@@ -38,26 +38,10 @@ class SqliteTransaction:
         return self.rows(sql, values)
 
     def changed(self, sql: str, values: dict[str, Any]) -> int:
-        before = self.connection.total_changes()
-        self.connection.execute(sql, self._hidden(sql, values))
-        return self.connection.total_changes() - before
+        raise NotImplementedError
 
     def rows(self, sql: str, values: dict[str, Any]) -> list[Row]:
-        try:
-            return self._rows(sql, values)
-        except UnicodeDecodeError as error:
-            raise apsw.CorruptError(f"a text is not UTF-8: {error}") from None
-
-    def _rows(self, sql: str, values: dict[str, object]) -> list[Row]:
-        cursor = self.connection.execute(sql, self._hidden(sql, values))
-        names = self._names.get(sql)
-        if names is None:
-            try:
-                names = tuple(name for name, _ in cursor.get_description())
-            except apsw.ExecutionCompleteError:  # no row, no columns to name
-                return []
-            self._names[sql] = names
-        return [dict(zip(names, row, strict=True)) for row in cursor]
+        raise NotImplementedError
 
     def redact(self, text: str) -> str:
         if "\0" in text:  # no text of PostgreSQL holds it, so none here does: as people see it elsewhere
@@ -99,12 +83,41 @@ class SqliteTransaction:
         return values
 
 
+class SqliteTransaction(StoredTransaction):
+    def __init__(self, connection: apsw.Connection, redact: Redact = str) -> None:
+        super().__init__(redact)
+        self.connection = connection
+        self._names: dict[str, tuple[str, ...]] = {}
+
+    def changed(self, sql: str, values: dict[str, Any]) -> int:
+        before = self.connection.total_changes()
+        self.connection.execute(sql, self._hidden(sql, values))
+        return self.connection.total_changes() - before
+
+    def rows(self, sql: str, values: dict[str, Any]) -> list[Row]:
+        try:
+            return self._rows(sql, values)
+        except UnicodeDecodeError as error:
+            raise apsw.CorruptError(f"a text is not UTF-8: {error}") from None
+
+    def _rows(self, sql: str, values: dict[str, object]) -> list[Row]:
+        cursor = self.connection.execute(sql, self._hidden(sql, values))
+        names = self._names.get(sql)
+        if names is None:
+            try:
+                names = tuple(name for name, _ in cursor.get_description())
+            except apsw.ExecutionCompleteError:  # no row, no columns to name
+                return []
+            self._names[sql] = names
+        return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
 class ProjectTransaction:
     """The same transaction, about the rows of one project: its statements know it as `:project`."""
 
     __slots__ = ("_whole", "project")
 
-    def __init__(self, whole: SqliteTransaction, project: str) -> None:
+    def __init__(self, whole: StoredTransaction, project: str) -> None:
         self._whole = whole
         self.project = project
 

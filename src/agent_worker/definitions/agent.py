@@ -143,8 +143,16 @@ class PersonalContext(Block):
         10, description="how many of the last messages of a conversation stand in its prompt", examples=[20]
     )
     store: Literal["files", "database"] = Field(
-        "files", description="changes nothing yet: the folder is always files", examples=["files"]
+        "files",
+        description="where its folder is kept; database is for several machines, needs PostgreSQL, and is refused",
+        examples=["files"],
     )
+
+    @classmethod
+    def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
+        if written.get("store") == "database":
+            told = "database is for agents on several machines, which needs PostgreSQL; here they work on one"
+            yield Broken(("store",), told, "remove it: the folder is files")
 
 
 class MemorySettings(Block):
@@ -300,7 +308,11 @@ class AgentSettings(Block):
     schedule: Schedule | None = Field(
         None, description="when it wakes by itself", examples=[{"wakeup": "weekdays at 9", "tz": "Europe/Berlin"}]
     )
-    requires: tuple[Label, ...] = Field((), description="changes nothing yet", examples=[["python"]])
+    requires: tuple[Label, ...] = Field(
+        (),
+        description="what a machine must have, of several; needs PostgreSQL, and is refused while there is one",
+        examples=[[]],
+    )
     isolate: Isolation | None = Field(
         None,
         description="worktree: it works in a copy of its own; none says that several share one on purpose",
@@ -335,6 +347,9 @@ class AgentSettings(Block):
             yield Broken(("model",), "is required for backend sdk", "such as anthropic/claude-sonnet-5-5")
         if _serves_nobody(written):
             yield Broken(("provider", "name"), "is required where model names no provider")
+        if written.get("requires"):
+            told = "chooses among several machines, which needs PostgreSQL; here agents work on one"
+            yield Broken(("requires",), told, "remove it")
         if backend == "acp" and written.get("command") is None:
             yield Broken(("command",), "is required for backend acp", "the program that speaks ACP, as a list")
         if backend in _BACKENDS - {"acp"} and written.get("command") is not None:
@@ -457,10 +472,21 @@ class AgentDefinition(AgentSettings):
     def evolution(self) -> SoulEvolution:
         return self.soul_evolution or "propose"
 
-    def within(self, evolution: SoulEvolution | None) -> AgentDefinition:
-        """The agent where a workflow says how souls may change: of both words the stricter holds."""
+    def within(
+        self, evolution: SoulEvolution | None, *, learns: bool = True, model: str | None = None
+    ) -> AgentDefinition:
+        """The agent where a workflow says how souls may change, whether members learn there by themselves, with what.
+
+        Of two words about souls the stricter holds. The model is for those of backend sdk that name none.
+        """
         said = [each for each in (self.soul_evolution, evolution) if each]
-        return self.model_copy(update={"soul_evolution": min(said, key=_STRICTEST.index)}) if evolution else self
+        changes: dict[str, Any] = {"soul_evolution": min(said, key=_STRICTEST.index)} if evolution else {}
+        names_none = self.auto_memory and not self.auto_memory.model and self.backend == "sdk"
+        if not learns:
+            changes["auto_memory"] = False
+        elif model and names_none:
+            changes["auto_memory"] = AutoMemory(model=model)
+        return self.model_copy(update=changes) if changes else self
 
     @property
     def personal_dir(self) -> str:

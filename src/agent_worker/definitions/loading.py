@@ -66,6 +66,19 @@ def load_workflow(
     `broken_agents` have problems of their own, told elsewhere: each with its file. `name` is used if the file has none.
     """
     source = read_source(path, shown_as=shown(path, root))
+    return workflow_of(source, path, agents, root=root, broken_agents=broken_agents, name=name)
+
+
+def workflow_of(
+    source: Source,
+    path: Path,
+    agents: Mapping[str, AgentDefinition],
+    *,
+    root: Path,
+    broken_agents: Mapping[str, str] | None = None,
+    name: str | None = None,
+) -> WorkflowDefinition:
+    """The workflow that a file at this path defines, or would define."""
     broken = broken_agents or {}
     seen = [*check_members(source.data, agents, broken=broken), *check_placeholders(source.data)]
     workflow = validate(WorkflowDefinition, source, defaults={"name": name or path.stem}, also=located(source, seen))

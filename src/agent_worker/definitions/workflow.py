@@ -266,15 +266,37 @@ class SetupStep(Block):
 
 
 class GuardSettings(Block):
-    model: ModelName | None = Field(None, description="changes nothing yet", examples=["anthropic/claude-haiku-5-5"])
-    llm_curation: Flag = Field(False, description="changes nothing yet", examples=[False])
-    auto_store: Flag = Field(True, description="changes nothing yet", examples=[True])
+    model: ModelName | None = Field(
+        None,
+        description="a cheap model for small tasks: members of backend sdk that name none for auto_memory learn with "
+        "it here, and it words answers (llm_curation)",
+        examples=["anthropic/claude-haiku-5-5"],
+    )
+    llm_curation: Flag = Field(
+        False,
+        description="what a colleague shares is put into words by that model when ask_agent asks, once in a run and "
+        "within its limits; the model never sees what is private",
+        examples=[True],
+    )
+    auto_store: Flag = Field(
+        True, description="members learn from their runs here by themselves, as their files say", examples=[False]
+    )
     soul_evolution: SoulEvolution | None = Field(
         None,
         description="how the souls of members may change while they work here; of this and what an agent says, "
         "the stricter holds",
         examples=["disabled"],
     )
+
+    @property
+    def wording_model(self) -> str:
+        """The model that puts into words what a colleague shares; '' for none."""
+        return (self.model or "") if self.llm_curation else ""
+
+    @classmethod
+    def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
+        if written.get("llm_curation") is True and written.get("model") is None:
+            yield Broken(("llm_curation",), "needs a model", "model: anthropic/claude-haiku-5-5, beside it")
 
 
 class WorkflowLimits(Block):

@@ -34,6 +34,9 @@ _SENTENCES = {
     errno.ENXIO: "is not a regular file",
 }
 
+#: Told of every file that this process has put in place or removed (None): what else changes was somebody else.
+listeners: list[Callable[[Path, bytes | None], None]] = []
+
 
 @dataclass(frozen=True, slots=True)
 class DirectoryEntry:
@@ -118,6 +121,7 @@ class Root:
                 folder.rename(temporary, name)
             failpoint("replace.dirsync")
             folder.sync()
+        self._tell(relative, content)
         return content_hash(content)
 
     def swap(self, relative: str, text: str | bytes, *, expected: str | None) -> str | Conflict:
@@ -137,6 +141,7 @@ class Root:
             failpoint("replace.dirsync")
             folder.sync()
         if conflict is None:
+            self._tell(relative, content)
             return content_hash(content)
         directory, slash, _ = relative.rpartition("/")
         return replace(conflict, kept=directory + slash + conflict.kept)
@@ -195,6 +200,11 @@ class Root:
         with self._found(relative) as (folder, name):
             folder.unlink(name)
             folder.sync()
+        self._tell(relative, None)
+
+    def _tell(self, relative: str, content: bytes | None) -> None:
+        for listener in listeners:
+            listener(self.location(relative), content)
 
     def remove_tree(self, relative: str) -> None:
         """A directory and all beneath it, gone at once for every reader; of a link only the link goes."""

@@ -26,6 +26,7 @@ from agent_worker.files.root import Root
 from agent_worker.files.swap import Conflict, content_hash
 from agent_worker.identity.change import Change, Evidence
 from agent_worker.memory.edits import text_of
+from agent_worker.memory.own_files import OwnFiles
 
 FILE = "soul.yaml"
 HISTORY = "soul.history"
@@ -133,6 +134,7 @@ def settle(home: Root, definition: Soul, *, now: datetime) -> tuple[CurrentSoul,
 
 
 def _settle(home: Root, definition: Soul, *, now: datetime) -> tuple[CurrentSoul, list[SoulVersion]]:
+    OwnFiles.settle_in(home)
     found, base, made = look(home, definition), definition.record(), list[SoulVersion]()
     last = found.versions[-1] if found.versions else None
     if found.problem or (last is None and not home.may_hold(FILE)):

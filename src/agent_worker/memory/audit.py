@@ -41,6 +41,7 @@ Deed = Literal[
     "evolved",
     "rolled_back",
     "tidied",
+    "published",
 ]
 PAGE = 1000
 _SEALED = ("n", "project", "agent", "who", "deed", "words", "run", "at")

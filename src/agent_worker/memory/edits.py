@@ -8,6 +8,7 @@ from threading import Lock
 from agent_worker.core.errors import NotFound, Stale
 from agent_worker.files.root import Root
 from agent_worker.files.swap import Conflict, content_hash
+from agent_worker.memory.own_files import OwnFiles
 
 _TURNS = [Lock() for _ in range(64)]  # an agent makes several calls at once: those are no conflict
 
@@ -27,6 +28,7 @@ def rewrite(root: Root, path: str, change: Callable[[str], str]) -> bool:
 
 
 def _rewrite(root: Root, path: str, change: Callable[[str], str]) -> bool:
+    OwnFiles.settle_in(root)  # a program's words must not be taken over with ours
     before = text_of(root, path)
     after = change(before or "")
     if after == (before or ""):

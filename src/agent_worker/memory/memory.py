@@ -24,6 +24,7 @@ from agent_worker.definitions.source import parse_source
 from agent_worker.files.paths import is_text, text_names
 from agent_worker.files.root import Root
 from agent_worker.memory.edits import rewrite, text_of
+from agent_worker.memory.own_files import OwnFiles
 
 FOLDER = "memory"
 CORE, WORKING, ARCHIVE, QUARANTINE = "core", "working", "archive", "quarantine"
@@ -87,6 +88,7 @@ def from_record(record: dict[str, Any]) -> MemoryEntry:
 
 def load(root: Root, *, only: str | None = None) -> Memories:
     """Everything in the files, or in one. A file with a mistake in it is named, the others are read."""
+    OwnFiles.settle_in(root)
     entries: list[MemoryEntry] = []
     problems: list[str] = []
     for name in files(root) if only is None else [only]:

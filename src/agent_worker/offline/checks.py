@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent_worker.backends.models.keys import KeyRing
-from agent_worker.client.discovery import DATABASE, home_directory
+from agent_worker.client.discovery import DATABASE, DATABASE_VARIABLE, home_directory
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.disk_space import Space, amount
 from agent_worker.core.errors import AgentWorkerError, UnknownSchema
@@ -60,6 +60,8 @@ def disk() -> Check:
 
 def database(*, fix: bool) -> Check:
     """Read every page of the database; with `fix`, what can be read of a damaged one is put in its place."""
+    if url := os.environ.get(DATABASE_VARIABLE, "").strip():
+        return _postgres(url)
     path = home_directory() / DATABASE
     try:
         wrong = look_at(path)
@@ -78,6 +80,16 @@ def database(*, fix: bool) -> Check:
         return Check("database", False, error.message, error.hint)
     cure = "look through it, or agent-worker restore FILE; the database is whole now, and the daemon starts again"
     return Check("database", complete, f"was damaged; {told}", cure)
+
+
+def _postgres(url: str) -> Check:
+    try:
+        from agent_worker.database import postgres_look
+    except ImportError:
+        cure = "uv tool install '.[postgres]', or pip install '.[postgres]'"
+        return Check("database", False, "PostgreSQL needs a library that is not installed here", cure)
+    found = postgres_look.look_at(url)
+    return Check("database", found.ok, found.found, found.cure)
 
 
 def project(found_at_work: Callable[[Path], list[str]]) -> Check:

@@ -28,7 +28,7 @@ from agent_worker.definitions.schema import json_schema
 from agent_worker.definitions.settings import wrong_model
 from agent_worker.definitions.source import parse_source, read_source
 from agent_worker.files.root import Root
-from agent_worker.offline.look_ahead import wrong_in_agent, wrong_in_project, wrong_in_workflow
+from agent_worker.service.look_ahead import wrong_in_agent, wrong_in_project, wrong_in_workflow
 from agent_worker.trust.allowances import allowances_of
 from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import powers_of

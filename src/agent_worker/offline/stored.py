@@ -9,7 +9,14 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent_worker.client.discovery import DATABASE, AlreadyRunning, home_directory, make_home, read_daemon
+from agent_worker.client.discovery import (
+    DATABASE,
+    DATABASE_VARIABLE,
+    AlreadyRunning,
+    home_directory,
+    make_home,
+    read_daemon,
+)
 from agent_worker.core.errors import Refused
 from agent_worker.core.ids import new_id
 from agent_worker.core.text import plural
@@ -26,6 +33,9 @@ STOPPING = 15.0  #: seconds that a daemon may take to end
 
 def restored(file: Path) -> tuple[int, Path | None]:
     """Make this backup what the daemon keeps; how many messages are in it, and where the old database is kept."""
+    if os.environ.get(DATABASE_VARIABLE, "").strip():
+        told = "the daemon's state is in PostgreSQL, which has its own backups"
+        raise Refused(told, hint=f"pg_restore; or unset {DATABASE_VARIABLE} to restore what this home keeps")
     with alone() as home:
         stamp = _stamp()
         found, aside = put_back(file, home / DATABASE, stamp=stamp)

@@ -47,7 +47,9 @@ async def say_and_follow(
         follower.close()
         raise
     follower.narrow(Filter(project=loaded.id))  # also what agents are kept from working by, which is in no channel
-    return ChannelRun(service, loaded, follower, said)
+    made = ChannelRun(service, loaded, follower, said)
+    made.may_be_over = key is not None
+    return made
 
 
 async def came_of(service: Service, loaded: LoadedProject, message: str) -> Served | AgentWorkerError | None:

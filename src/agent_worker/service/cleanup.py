@@ -14,7 +14,6 @@ from datetime import timedelta
 from pathlib import Path
 
 from agent_worker.backends.programs.program import owner_of
-from agent_worker.client.discovery import DATABASE
 from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.later import dataclass
@@ -75,7 +74,7 @@ async def _old_texts(service: Service) -> list[Leftover]:
     size = await service.runtime.database.read(_size_of_texts, _oldest_text(service))
     days = plural(service.runtime.prompts_kept.days, "day")
     what = f"what models were sent more than {days} ago, in the database"
-    return [Leftover(str(home_of(service).location() / DATABASE), what, size)] if size else []
+    return [Leftover(service.runtime.database.place, what, size)] if size else []
 
 
 async def _remove_texts(service: Service) -> None:

@@ -131,6 +131,7 @@ async def _settle(service: Service, row: Row, *, yes: bool) -> None:
         await asyncio.to_thread(still_holds, home, key, yes=yes, now=now)
     elif home is not None:
         await asyncio.to_thread(gate.settle, home, key, take=yes, now=now)
+    await service.runtime.public.publish(service.runtime.registry.worker(agent))
 
 
 async def _decide_about_soul(service: Service, item: Item, asked: Row, action: Action, text: str) -> str:

@@ -77,12 +77,14 @@ async def memory_set(
     await note(service, name, project, "edited", key, known)
     if not value:
         await asyncio.to_thread(memory.forget, home, key, when=now)
+        await published(service, name, project)
         return "archived"
     seen_by = visibility or (known.visibility if known else "private")
     entry = memory.MemoryEntry(
         key=key, value=value, file=file, visibility=seen_by, learned=now.isoformat(timespec="seconds")
     )
     kept = await asyncio.to_thread(gate.keep, home, entry, now=now, typed=True)
+    await published(service, name, project)
     return "changed" if kept.outcome == "replaced" else kept.outcome
 
 
@@ -92,6 +94,7 @@ async def memory_release(service: Service, name: str, key: str, project: str | N
     home, key = await home_of_agent(service, name, project), service.runtime.database.redact(key)
     await asyncio.to_thread(memory.release, home, key)
     await note(service, name, project, "released", key)
+    await published(service, name, project)
     return "remembered"
 
 
@@ -166,6 +169,12 @@ async def note(
     stood = json.dumps(asdict(before)) if before else ""
     done = audit.AuditEntry(agent=agent_id(loaded, name), who="user", deed=deed, about=about, before=stood)
     await service.write(loaded, audit.note, done, now=service.now())
+
+
+async def published(service: Service, name: str, project: str | None) -> None:
+    """After a change of what an agent remembers: its documents say what is public now."""
+    loaded = await service.project(project)
+    await service.runtime.public.publish(service.runtime.registry.worker(agent_id(loaded, name)))
 
 
 def _same(what: str, now: str, was: str) -> None:

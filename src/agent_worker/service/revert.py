@@ -147,6 +147,7 @@ async def _unlearn(
         _add(taken, await asyncio.to_thread(how, worker.home, deeds), worker.name)
         # Last: whoever searched meanwhile took in what the files still said.
         await asyncio.to_thread(worker.library.begin_anew)
+        await service.runtime.public.publish(worker)
 
 
 def _add(taken: TakenBack, found: Reverted, name: str) -> None:

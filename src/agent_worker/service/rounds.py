@@ -67,6 +67,7 @@ async def make_round(
     id = new_id("g") if planned.changes else ""
     await database.write(_record, worker, planned, id, who=who, now=service.now())
     made = await asyncio.to_thread(rounds.apply, home, planned.changes)
+    await service.runtime.public.publish(worker)
     left = await asyncio.to_thread(gate.disputes, home)
     await database.write(_close_settled, worker.agent, {one.key for one, _ in left})
     return RoundMade(id, made, [entry.key for entry in planned.check])
@@ -113,7 +114,9 @@ async def undo_round(
         return changes, []
     done = audit.AuditEntry(agent, "user", "reverted", id)
     await database.write(audit.note, done, now=service.now())
-    return await asyncio.to_thread(rounds.undo, worker.home, changes)
+    put_back = await asyncio.to_thread(rounds.undo, worker.home, changes)
+    await service.runtime.public.publish(worker)
+    return put_back
 
 
 def _round(tx: Transaction, agent: str, id: str) -> Row:

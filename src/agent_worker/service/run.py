@@ -55,7 +55,7 @@ class RunRequest:
     model: ModelName | None = None  #: of all members of the workflow that use one
     leaves: bool = False  #: where it waits for the person's word or a key, `run` ends, and the work is kept
     attended: bool = False  #: somebody is there who resumes it if a limit pauses it: `run` goes on telling
-    key: str | None = None  #: of a message to `alice` or `@review`: the same key is accepted once
+    key: str | None = None  #: of what `alice` or `@review` is told: given again, what became of the first is told
 
 
 @operation("POST", "/run")
@@ -113,7 +113,8 @@ async def begin_work(service: Service, request: RunRequest) -> Followed:
 
 async def _ask(service: Service, loaded: LoadedProject, to: str, message: str, *, key: str | None) -> Followed:
     address = await service.address(loaded, to)
-    key = key if address.workspace is None else None
+    if key is not None and address.workspace is not None:
+        raise BadInput(f"{to} is in a workspace: a key is for a direct question", hint=f"ask {address.agent} by itself")
     routing.check_size(message)
     follower = await listening(service, until=service.closing)
     try:

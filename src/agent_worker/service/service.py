@@ -115,6 +115,7 @@ class Service:
         self._askers = 0  # for a project, ever
         self._looked = _ProjectLook("", 0, Path(), None)  # the last time
         self._opening = False  # nobody is woken yet
+        self._all_known = False  # projects of former days were looked for
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def now(self) -> int:
@@ -271,6 +272,19 @@ class Service:
         finally:
             self._opening = False
         await self.runtime.supervisor.wake_all()
+
+    async def open_known(self) -> None:
+        """Open the projects that were worked in before this daemon began, if they are still there. Looked for once."""
+        if self._all_known:
+            return
+        self._all_known = True
+        for root in await self.runtime.database.read(_roots):
+            if not await asyncio.to_thread(os.path.isdir, root):
+                continue
+            try:
+                await self.project(root)
+            except Exception as error:  # boundary: one that cannot be opened hides no other one
+                log.warning("project %s is not shown: %s", root, error)
 
     async def _open_projects(self) -> None:
         for root in await self.runtime.database.read(_roots_with_work):
@@ -522,6 +536,10 @@ def _stamps(entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, int, int
             except OSError:
                 continue
             yield entry.path, status.st_ctime_ns, status.st_size
+
+
+def _roots(tx: WholeTransaction) -> list[str]:
+    return [_root_of(tx.of(project)) for project in agent_rows.projects(tx)]
 
 
 def _roots_with_work(tx: WholeTransaction) -> list[str]:

@@ -8,7 +8,8 @@ from functools import partial
 from agent_worker.core.address import canonical
 from agent_worker.core.errors import Refused
 from agent_worker.database.database import Transaction
-from agent_worker.memory import audit, sharing
+from agent_worker.files.root import Root
+from agent_worker.memory import audit, memory, sharing
 from agent_worker.tools.tool import ToolContext, tool
 from agent_worker.work import inbox
 from agent_worker.workspaces import workspace_rows
@@ -36,7 +37,19 @@ async def ask_agent(context: ToolContext, agent: str, question: str) -> str:
     found = await asyncio.to_thread(asking, home, question) if home else sharing.Shared(())
     await context.database.write(_note, context, name, members[name], question, found)
     lines = [f"- {entry.key}: {entry.value} [{name}, {entry.file}.yaml]" for entry in found.told]
+    if lines and home and (answer := await _worded(context, home, question, found)):
+        cited = ", ".join(f"{entry.key} [{name}, {entry.file}.yaml]" for entry in found.told)
+        return f"{answer}\n(from {cited})"
     return "\n".join(lines) or f"{name} shares nothing about that. You can ask in the channel: @{name} …"
+
+
+async def _worded(context: ToolContext, home: Root, question: str, found: sharing.Shared) -> str:
+    """The same in the words of a model, which is shown nothing but what is told; '' where none is asked."""
+    if context.wording is None:
+        return ""
+    answer = await context.wording(question, [f"{entry.key}: {entry.value}" for entry in found.told])
+    known = await asyncio.to_thread(memory.load, home)
+    return "" if sharing.gives_away(answer, known.entries, asker=context.identity.name) else answer
 
 
 def _note(tx: Transaction, context: ToolContext, name: str, id: str, question: str, found: sharing.Shared) -> None:

@@ -34,7 +34,7 @@ async def memory_write(
     key: str,
     value: str,
     tier: Literal["working", "core"] = "working",
-    visibility: Literal["private", "shareable"] | None = None,
+    visibility: Literal["private", "shareable", "public"] | None = None,
     about: str = "",
     since: str = "",
 ) -> str:
@@ -43,7 +43,8 @@ async def memory_write(
     Say what it is `about`, and `since` when it holds (a day, 2026-01-31) if that is not today. You are told what became
     of it: what you knew is not kept twice, and what somebody says who is trusted less than what you know is disputed.
 
-    What is `shareable` your colleagues get to hear when they ask about you; everything else is private.
+    What is `shareable` your colleagues get to hear when they ask about you; what is `public` also stands in a document
+    of your team, memory/<your name>.md. Everything else is private.
 
     Core memory is always before you; keep it for what matters every time. It can be written only in a direct
     conversation, before you have read files, pages or skills: what others wrote must not become part of you unasked.

@@ -49,15 +49,16 @@ def enrol(tx: Transaction, *, name: str, kind: str = "project", home: str = "") 
     )
     if known:
         return str(known["id"])
-    id = new_id("a")
-    tx.run(
-        "insert into agent(project, id, name, home, kind) values (:project, :id, :name, :home, :kind)",
-        id=id,
+    made = tx.one(
+        """insert into agent(project, id, name, home, kind) values (:project, :id, :name, :home, :kind)
+           on conflict (project, home, name) do update set name = excluded.name returning id""",
+        id=new_id("a"),
         name=name,
         home=home,
         kind=kind,
     )
-    return id
+    assert made is not None
+    return str(made["id"])
 
 
 def identity(tx: Transaction, agent: str) -> Row:

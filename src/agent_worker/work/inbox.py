@@ -10,6 +10,7 @@ from agent_worker.core.errors import NotFound
 from agent_worker.core.events import InboxItemAdded, InboxItemSettled
 from agent_worker.core.ids import new_id
 from agent_worker.database.database import Row, Transaction
+from agent_worker.work import outbox
 
 Kind = Literal[
     "mention",
@@ -68,6 +69,7 @@ def ask(
         text=text,
         now=now,
     )
+    outbox.put(tx, id, now=now)
     tx.tell(InboxItemAdded(workspace=workspace, id=id, kind=kind, text=text))
     return id
 
@@ -280,6 +282,7 @@ def close_mentions(tx: Transaction, workspace: str, agents: Iterable[str]) -> No
 
 def _tell_settled(tx: Transaction, rows: Iterable[Row]) -> None:
     for row in rows:
+        outbox.drop(tx, row["id"])
         tx.tell(InboxItemSettled(workspace=row["workspace"], id=row["id"]))
 
 

@@ -168,7 +168,7 @@ def begin_run(tx: Transaction, taken: Sequence[Row], *, backend: str, model: str
     for row in taken:
         tx.run(
             """update instruction set state = 'running', run = :run, attempts = attempts + 1
-                where project = :project and id = :id""",
+                where project = :project and id = :id and state = 'queued'""",
             run=run,
             id=row["id"],
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 from agent_worker.agents.backend_factory import BackendFactory
 from agent_worker.agents.loader import Loader
 from agent_worker.agents.prompt_texts import KEPT
+from agent_worker.agents.publishing import PublicMemory
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.supervisor import Supervisor
 from agent_worker.core.clock import Clock
@@ -36,6 +37,7 @@ class Runtime:
     log_files: LogFiles
     gate: Gate
     backends: BackendFactory
+    public: PublicMemory  #: brings what agents make public into documents
     remotes: Remotes | None = None  #: fetches workflows and skills; None: nothing is fetched
     programs: Path | None = None  #: where coding programs keep what lasts
     home: Root | None = None  #: what belongs to the host, and to no project; None: it keeps nothing

@@ -129,6 +129,8 @@ async def _open(
     async with runtime.opening:
         instance = opening.instance = await _prepare(runtime, loaded, wanted.workflow, workspace, values, opening)
         await instance.database.write(workspace_rows.let_in, instance.id)
+    for agent in (await instance.database.read(workspace_rows.members_in, instance.id)).values():
+        await runtime.public.publish(runtime.registry.worker(agent, instance.id))
     await runtime.supervisor.wake_all()  # what was queued before everybody was a member
     return instance
 

@@ -57,8 +57,27 @@ class Overtaken(Exception):
     """Raised when somebody else has committed a revision since we looked."""
 
 
+PUBLISHER = Author("system", "")  #: who writes what agents make public
+_PUBLIC = "memory/"
+
+
+def public_name(agent: str) -> str:
+    """The document of what an agent makes public."""
+    return f"{_PUBLIC}{agent}.md"
+
+
+def _is_public(name: str) -> bool:
+    folder, _, file = name.casefold().partition("/")
+    return f"{folder}/" == _PUBLIC and file.endswith(".md") and "/" not in file
+
+
 def let_write(tx: Transaction, workspace: str, name: str, by: Author) -> None:
-    """Refuse an agent that does not own the documents."""
+    """Refuse an agent that does not own the documents, and everybody where the text is made from memory."""
+    if _is_public(name) and by != PUBLISHER:
+        raise Refused(
+            f"{name} is generated from what that agent remembers and makes public",
+            hint="the agent itself changes it with memory_write, a person with agent-worker agent memory NAME set",
+        )
     row = tx.one(
         "select document_owner from workspace where project = :project and id = :workspace", workspace=workspace
     )
@@ -308,13 +327,14 @@ _REVISION = "select * from document where project = :project and workspace = :wo
 
 
 def changed_since(tx: Transaction, workspace: str, at: int) -> list[str]:
+    """What the team has written; what was made of the memory of members is not its work."""
     rows = tx.all(
         """select distinct name from document
             where project = :project and workspace = :workspace and at >= :at order by name""",
         workspace=workspace,
         at=at,
     )
-    return [row["name"] for row in rows]
+    return [row["name"] for row in rows if not _is_public(row["name"])]
 
 
 def joined(now: Document | None, text: str) -> str:

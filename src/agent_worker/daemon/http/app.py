@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -22,7 +23,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from agent_worker.agents.prompt_texts import kept_for
-from agent_worker.client.discovery import DATABASE, HOME_VARIABLE, authority, open_private
+from agent_worker.client.discovery import DATABASE, DATABASE_VARIABLE, HOME_VARIABLE, authority, open_private
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import Clock
 from agent_worker.core.disk_space import Space
@@ -39,6 +40,7 @@ from agent_worker.daemon.process.leftovers import clear_away
 from agent_worker.daemon.web.rendering import end_rendering
 from agent_worker.daemon.web.site import STRANGERS, page_routes
 from agent_worker.definitions.settings import read_settings, with_environment
+from agent_worker.doors.outbox.sender import OutboxSender
 from agent_worker.files.root import Root
 from agent_worker.service import background
 from agent_worker.service.catalogue import OPERATIONS
@@ -54,9 +56,6 @@ async def make_app(identity: Identity) -> App:
     tokens = Tokens(identity.token)
     entries = RunTokens(tokens, f"http://{authority(identity.host, identity.port)}/mcp")
     async with AsyncExitStack() as opening:
-        database = identity.home / DATABASE
-        # Made by us it is nobody else's to read, and so is what SQLite puts beside it.
-        os.close(open_private(database, os.O_RDWR | os.O_CREAT))
         private = Root.private(identity.home)
         chosen = with_environment(read_settings(identity.home), os.environ)
         kept = kept_for(os.environ, timedelta(seconds=chosen.keep_prompts))
@@ -64,7 +63,7 @@ async def make_app(identity: Identity) -> App:
         space = Space.of(identity.home, chosen.warn_free, chosen.stop_free)
         reached_by = f"{HOME_VARIABLE}={shlex.quote(str(identity.home))} agent-worker"
         settings = RuntimeSettings(
-            database=database,
+            database=_database(identity.home),
             trust=private,
             programs=identity.home / "programs",
             space=space,
@@ -88,6 +87,7 @@ async def make_app(identity: Identity) -> App:
         await service.open_again()
         await keys_changed(service)  # what is asked for may have come with this start
         background.begin(service)
+        OutboxSender(service)
         service.background(_tidy_memory(runtime.clock))
         everything = opening.pop_all()
     routes = [  # tried in this order
@@ -95,7 +95,7 @@ async def make_app(identity: Identity) -> App:
         Route("/mcp", mcp, methods=["POST"]),  # a GET would be a stream that nothing is ever sent on
         Route("/v1/{path:path}", openai),
         *Routes(service).routes(OPERATIONS.values()),
-        *page_routes(service, tokens),
+        *page_routes(service, tokens, private),
     ]
     app = Starlette(
         routes=routes,
@@ -105,6 +105,16 @@ async def make_app(identity: Identity) -> App:
     app.router.redirect_slashes = False
     app.state.redact = identity.redact
     return RequestGuard(app, tokens, identity.host, identity.port, {"/health": {"GET"}} | STRANGERS)
+
+
+def _database(home: Path) -> Path | str:
+    """Where the state is: where the environment says, or in the home."""
+    if url := os.environ.get(DATABASE_VARIABLE, "").strip():
+        return url if "://" in url else f"?://{url}"  # which is refused, with a sentence
+    database = home / DATABASE
+    # Made by us it is nobody else's to read, and so is what SQLite puts beside it.
+    os.close(open_private(database, os.O_RDWR | os.O_CREAT))
+    return database
 
 
 @asynccontextmanager

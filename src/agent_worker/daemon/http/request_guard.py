@@ -68,8 +68,15 @@ class Tokens:
     def issue(self, caller: Caller) -> str:
         """A new token: for one run of an agent, or for a page that the person opened."""
         token = secrets.token_urlsafe(32)
-        self._issued[_digest(token.encode())] = caller
+        self.admit(_digest(token.encode()), caller)
         return token
+
+    def admit(self, digest: bytes, caller: Caller) -> None:
+        """Let in whoever has the token of this SHA-256."""
+        self._issued[digest] = caller
+
+    def end(self, digest: bytes) -> None:
+        self._issued.pop(digest, None)
 
     def follow(self, bus: Bus) -> Callable[[], None]:
         """From now on forget the token of a run that ends, or is tried again; the returned function ends that."""

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from agent_worker.core.errors import NotFound
 from agent_worker.core.states import told
 from agent_worker.daemon.web.conversation import Talk, compose, log
+from agent_worker.daemon.web.definitions import edit_link
 from agent_worker.daemon.web.frame import (
     View,
     answer,
@@ -129,6 +130,7 @@ def _bar(found: AgentDetail, project: str | None) -> Html:
         h("span", who.model or who.backend, class_="less"),
         h("span", who.unsafe, class_="why") if who.unsafe else None,
         h("span", f"{money(who.usd_today, who.estimated)} today", class_="less"),
+        edit_link("Edit its file", who.file, project),
         form(
             f"POST /agents/{quote(who.name)}/{act}",
             button(act.capitalize(), class_="quiet"),

@@ -63,7 +63,7 @@ def timeline(spans: Sequence[Span]) -> Html:
     whole = max(last - first, 1)
 
     def drawn(span: Span) -> Html:
-        row = {"wait": 0, "model": 1}.get(span.kind, 2)
+        row = {"wait": 0, "model": 1, "model failed": 1}.get(span.kind, 2)
         return h(
             "rect",
             h("title", span.label),

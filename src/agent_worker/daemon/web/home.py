@@ -8,6 +8,7 @@ from typing import Any
 
 from agent_worker.core.text import plural
 from agent_worker.daemon.web.charts import spend_chart
+from agent_worker.daemon.web.definitions import edit_link
 from agent_worker.daemon.web.frame import (
     View,
     button,
@@ -47,7 +48,8 @@ async def side(service: Service) -> View:
         "",
         panel(
             h("p", h("a", "agent-worker", href="#/home"), class_="brand"),
-            h("input", type="search", placeholder="Find   /", aria_label="Find an agent or a workspace"),
+            h("input", type="search", placeholder="Find   /   Ctrl-K", aria_label="Find anything", maxlength=400),
+            h("p", h("a", "Search everything", href="#/search"), class_="everything", hidden=True, data_lasting=True),
             h(
                 "ul",
                 h("li", h("a", "Home", href="#/home")),
@@ -76,11 +78,23 @@ async def home(service: Service) -> View:
     if not found:
         return View("Home", _welcome())
     parts = [await _project(service, each) for each in found]
-    return View("Home", panel(*parts, src=source("home"), on="agent,workspace,ended,inbox", class_="plain home"))
+    view = panel(*parts, _sign_out(), src=source("home"), on="agent,workspace,ended,inbox", class_="plain home")
+    return View("Home", view)
+
+
+def _sign_out() -> Html:
+    return form(
+        "POST /page/logout",
+        button("Sign out", class_="quiet"),
+        h("span", "A page stays signed in for thirty days. This signs out all of them.", class_="less"),
+        label="Sign out",
+        class_="inline",
+    )
 
 
 async def _statuses(service: Service) -> list[Status]:
-    """Of the projects that have something in them."""
+    """Of the projects that have something in them, also those of former days."""
+    await service.open_known()
     known = [p for p in await projects.projects_list(service) if p.agents or p.workflows or p.problems]
     return [await projects.status(service, p.root) for p in known]
 
@@ -134,7 +148,14 @@ async def _project(service: Service, found: Status) -> Html:
     today = datetime.now(UTC).date()
     return h(
         "section",
-        h("header", h("h1", found.project.name), h("span", root, class_="path"), class_="bar"),
+        h(
+            "header",
+            h("h1", found.project.name),
+            h("span", root, class_="path"),
+            h("a", "New agent", href=link("new", "agent", project=root), class_="less"),
+            h("a", "New workflow", href=link("new", "workflow", project=root), class_="less"),
+            class_="bar",
+        ),
         _problems(found.project.problems),
         section("Spend", _spend(spent, today), _figures(spent)),
         section(
@@ -235,6 +256,7 @@ def _start(workflow: Workflow, pending_approvals: Sequence[PendingApproval], roo
     return h(
         "details",
         h("summary", f"Start {workflow.name}", h("span", ", ".join(workflow.members), class_="less")),
+        edit_link(f"Edit the file of {workflow.name}", workflow.file, root),
         form(
             "POST /workflows",
             [_field(param) for param in workflow.params],

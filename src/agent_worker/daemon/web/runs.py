@@ -126,7 +126,9 @@ def spans_of(found: Explained, now: int) -> Iterator[Span]:
             at = max(at, done)
     if ended > at or not found.steps:
         failed = found.run.state in ("failed", "lost", "dead")
-        yield Span("bad" if failed else "model", at, max(ended, at), f"{told(found.run.state)}, {seconds(ended - at)}")
+        yield Span(
+            "model failed" if failed else "model", at, max(ended, at), f"{told(found.run.state)}, {seconds(ended - at)}"
+        )
 
 
 # --- what it saw --------------------------------------------------------------------------------------

@@ -13,25 +13,41 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
 from agent_worker.core.errors import BadInput
+from agent_worker.core.text import plural
 from agent_worker.daemon.http.request_guard import Tokens
 from agent_worker.daemon.http.routes import Endpoint, Routes, arguments, failure, route
-from agent_worker.daemon.web import agents, conversation, documents, home, inbox, memory, proposals, runs, workspaces
-from agent_worker.daemon.web.login import SECONDS, LoginCodes
+from agent_worker.daemon.web import (
+    agents,
+    conversation,
+    definitions,
+    documents,
+    home,
+    inbox,
+    memory,
+    proposals,
+    runs,
+    search,
+    workspaces,
+)
+from agent_worker.daemon.web.login import SECONDS, LoginCodes, PageTokens
+from agent_worker.files.root import Root
 from agent_worker.service.operation import Operation, operations_in
 from agent_worker.service.service import Service
 
-_MODULES = (home, workspaces, conversation, documents, proposals, agents, memory, runs, inbox)
+_MODULES = (home, workspaces, conversation, documents, proposals, agents, memory, definitions, runs, inbox, search)
 VIEWS: tuple[Operation, ...] = tuple(each for module in _MODULES for each in operations_in(module))
 _KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_NAMES = ("app", "api", "live", "place", "forms", "conversation", "follow", "unread", "compose", "keys")
+_NAMES = ("app", "api", "live", "place", "forms", "definition", "conversation", "follow", "unread", "compose", "keys")
 _FILES = (*(f"{name}.js" for name in _NAMES), "style.css", "icon.svg")
 
 #: What needs no token: path → methods.
 STRANGERS = {"/": {"GET"}, "/page/login": {"POST"}} | {f"/page/{name}": {"GET"} for name in _FILES}
 
 
-def page_routes(service: Service, tokens: Tokens) -> list[BaseRoute]:
-    codes = LoginCodes(tokens, service.runtime.clock)
+def page_routes(service: Service, tokens: Tokens, home: Root) -> list[BaseRoute]:
+    """The routes of the page; `home` is where the daemon keeps who is signed in."""
+    pages = PageTokens(home, tokens, service.runtime.clock)
+    codes = LoginCodes(pages, service.runtime.clock)
 
     async def make_code(request: Request) -> Response:
         project = (await arguments(request)).get("project")
@@ -45,14 +61,18 @@ def page_routes(service: Service, tokens: Tokens) -> list[BaseRoute]:
             raise BadInput("show the code", hint="agent-worker web")
         token = codes.redeem(code)
         if token is None:
-            return failure(401, "unauthorized", "this code was used, or is too old", "agent-worker web")
+            return failure(401, "unauthorized", "this code was used, or is older than a minute", "agent-worker web")
         return JSONResponse({"token": token})
+
+    async def logout(request: Request) -> Response:
+        return JSONResponse({"told": f"{plural(pages.end_all(), 'page')} signed out"})
 
     return [
         route("GET", "/", _file("index.html")),
         *(route("GET", f"/page/{name}", _file(name)) for name in _FILES),
         route("POST", "/page/code", make_code),
         route("POST", "/page/login", login),
+        route("POST", "/page/logout", logout),
         *Routes(service).routes(VIEWS),
     ]
 

@@ -410,6 +410,11 @@ create table event (
   at bigint not null
 );
 
+create table event_count (
+  numbered bigint not null                  -- the number of the last event, where several hosts write: on PostgreSQL
+);
+insert into event_count(numbered) values (0);
+
 create table progress (
   id integer primary key,
   commits bigint not null                   -- counted beside the database too: so that a lost log is noticed
@@ -456,3 +461,14 @@ create table door_token (                   -- lets a program of somebody else i
   ends_at bigint,                           -- null: not by itself
   primary key (project, id)
 );
+
+create table outbox (                       -- what the person is still to be told of elsewhere: written with the inbox
+  project text not null,
+  item text not null,                       -- of the inbox
+  sink text not null,                       -- where it goes, by the name in notify.yaml; '' until that is decided
+  tries integer not null default 0,
+  due_at bigint not null,
+  reason text not null default '',          -- why the last try failed
+  primary key (project, item, sink)
+);
+create index outbox_due on outbox(due_at);

@@ -5,6 +5,7 @@ import { Failure, request, signIn, signedIn, whenSignedOut } from "./api.js";
 import { Live } from "./live.js";
 import { become, fill, nodes } from "./place.js";
 import { Conversation } from "./conversation.js";
+import { Definition } from "./definition.js";
 import * as unread from "./unread.js";
 import { forms } from "./forms.js";
 import { keys } from "./keys.js";
@@ -12,9 +13,10 @@ import { keys } from "./keys.js";
 const [side, main, line, door, menu] = ["side", "main", "line", "door", "menu"].map((id) => document.getElementById(id));
 const badge = menu.querySelector(".badge");
 const SIDE = "/page/side";
-const KINDS = { home: [], workspace: ["at"], doc: ["at"], agent: ["name"], run: ["run"], inbox: [] };
+const KINDS = { home: [], workspace: ["at"], doc: ["at"], agent: ["name"], run: ["run"], inbox: [], file: ["file"], new: ["kind"], search: ["query"] };
 const SOURCES = { doc: "document" };
 let conversation = null, title = "agent-worker", shown = 0;
+let meanwhile = null;  // what happens while a view is on its way
 
 // --- signing in
 
@@ -22,7 +24,7 @@ whenSignedOut(() => {
   if (door.open) return;
   document.getElementById("door-why").textContent = title === "agent-worker"
     ? "This page opens with a code that is good for one minute."
-    : "The daemon was restarted. Sign in again, and this page carries on where it was.";
+    : "You were signed out. Sign in again, and this page carries on where it was.";
   door.showModal();
 });
 
@@ -39,8 +41,9 @@ async function enter(code) {
   try {
     await signIn(code);
   } catch (error) {
+    if (signedIn()) return begin();  // an old address was opened where a page is signed in
     whenOut();
-    told.textContent = `${error.message}. ${error.hint ? `Type: ${error.hint}` : ""}`;
+    told.textContent = error.status === 401 ? "This code does not open the page: it was used, or is older than a minute. Type agent-worker web for a new one." : `${error.message}.`;
     return;
   }
   door.close();
@@ -75,12 +78,14 @@ async function show() {
   const turn = ++shown;
   sessionStorage.setItem("place", location.hash);
   closeMenu();
+  meanwhile = [];
   try {
     const view = await request("GET", place().source);
     if (turn !== shown) return;
     fill(main, view.html);
     title = view.title;
     conversation = main.querySelector(".log") ? new Conversation(main.querySelector(".workspace")) : null;
+    if (main.querySelector("form.definition")) new Definition(main.querySelector("form.definition"));
   } catch (error) {
     if (!(error instanceof Failure) || turn !== shown) return;
     fill(main, '<div class="plain"><p class="lead alone"></p><p class="empty"></p></div>');
@@ -89,6 +94,9 @@ async function show() {
   }
   main.dataset.place = location.hash;
   mark();
+  const missed = meanwhile;
+  meanwhile = null;
+  missed.forEach(heard);  // it happened after the view was made, and before it was shown
 }
 
 function mark() {
@@ -134,6 +142,7 @@ async function renewNow(src, due) {
 const panels = () => document.querySelectorAll(".panel[data-src]");
 
 function heard(event) {
+  meanwhile?.push(event);
   if (event.event === "gap") return renewAll();
   conversation?.heard(event);
   unread.heard(side, event);

@@ -7,7 +7,7 @@ const KEYS = [
   ["r", "approve it for the whole run; retry what failed"],
   ["1 … 9", "answer it with that option"],
   ["c", "write a message"],
-  ["/", "find an agent or a workspace"],
+  ["/ · Ctrl-K", "find an agent or a workspace; Enter without one searches everything"],
   ["g h", "home"],
   ["g i", "inbox"],
   ["g w", "the first workspace"],
@@ -25,6 +25,10 @@ export function keys({ main, side }) {
   let afterG = 0;
 
   addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k" && !document.querySelector("dialog[open]")) {
+      event.preventDefault();
+      return find();
+    }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Escape" && writes(event.target)) return event.target.blur();
     if (writes(event.target) || document.querySelector("dialog[open]")) return;
@@ -41,7 +45,7 @@ export function keys({ main, side }) {
       case "g": return () => { afterG = Date.now(); };
       case "G": return () => main.querySelector(".log")?.dispatchEvent(new Event("newest"));
       case "c": return () => main.querySelector(".compose textarea, form[data-write] textarea")?.focus();
-      case "/": return () => { side.classList.add("open"); side.querySelector("input")?.focus(); };
+      case "/": return find;
       case "?": return () => help.showModal();
       case "Enter": return event.target.matches?.(ENTRIES) ? () => event.target.querySelector("a[href]")?.click() : null;
     }
@@ -65,6 +69,11 @@ export function keys({ main, side }) {
     return tab ? () => tab.click() : null;
   }
 
+  function find() {
+    side.classList.add("open");
+    side.querySelector("input")?.focus();
+  }
+
   function step(by) {
     const all = [...main.querySelectorAll(ENTRIES)];
     if (!all.length) return;
@@ -80,15 +89,20 @@ export function keys({ main, side }) {
     entry.scrollIntoView({ block: "nearest" });
   }
 
-  // Finding: the list of everything shows what fits; Enter opens the first.
+  // Finding: the list of everything shows what fits; Enter opens the first, or searches what was said and written.
+  const searching = (text) => `#/search/${encodeURIComponent(text.trim())}`;
   side.addEventListener("input", (event) => {
-    const wanted = event.target.value.toLowerCase();
+    const wanted = event.target.value.toLowerCase(), everything = side.querySelector(".everything");
+    everything.hidden = !wanted.trim();
+    everything.firstElementChild.href = searching(event.target.value);
     for (const entry of side.querySelectorAll("li[data-name]")) entry.hidden = !entry.dataset.name.includes(wanted);
   });
   side.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.target.tagName !== "INPUT") return;
     event.preventDefault();
-    side.querySelector("li[data-name]:not([hidden]) a")?.click();
+    const text = event.target.value, first = side.querySelector("li[data-name]:not([hidden]) a");
+    if (first) first.click();
+    else if (text.trim()) location.hash = searching(text);
     event.target.value = "";
     event.target.dispatchEvent(new Event("input", { bubbles: true }));
     event.target.blur();

@@ -19,7 +19,7 @@ from agent_worker.definitions.block import Broken
 from agent_worker.definitions.loading import located, shown
 from agent_worker.definitions.problems import did_you_mean, listed
 from agent_worker.definitions.project import ProjectFiles
-from agent_worker.definitions.source import read_source
+from agent_worker.definitions.source import Source, read_source
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
 from agent_worker.files.root import Root
 from agent_worker.tools.person import ask_user
@@ -31,16 +31,21 @@ _TOOLS = ("bash", *TASK)
 _DYNAMIC = "@${{"  # whom this calls on is known when it is filled in
 
 
-def wrong_in_agent(agent: AgentDefinition, file: Path, root: Path) -> list[Problem]:
-    return _located(file, root, [*_of_agent(agent, root), *_of_own(agent)])
+def wrong_in_agent(agent: AgentDefinition, file: Path, root: Path, source: Source | None = None) -> list[Problem]:
+    """In the file, or in the `source` that is to become it."""
+    return _located(file, root, [*_of_agent(agent, root), *_of_own(agent)], source)
 
 
-def wrong_in_workflow(workflow: WorkflowDefinition, file: Path, project: ProjectFiles) -> list[Problem]:
+def wrong_in_workflow(
+    workflow: WorkflowDefinition, file: Path, project: ProjectFiles, source: Source | None = None
+) -> list[Problem]:
     found = list(_of_kickoff(workflow))
     for name, member in workflow.agents.items():
         of_member = _of_agent(member, project.root) if isinstance(member, InlineMember) else _of_ref(member, project)
         found += [broken.below("agents", name) for broken in of_member]
-    return _located(file, project.root, found)
+    if workflow.guard.model:
+        found += _of_model(workflow.guard.model, Endpoint(), ("guard", "model"))
+    return _located(file, project.root, found, source)
 
 
 def wrong_in_project(project: ProjectFiles) -> list[Problem]:
@@ -53,11 +58,11 @@ def wrong_in_project(project: ProjectFiles) -> list[Problem]:
     return found
 
 
-def _located(file: Path, root: Path, found: list[Broken]) -> list[Problem]:
+def _located(file: Path, root: Path, found: list[Broken], source: Source | None) -> list[Problem]:
     if not found:
         return []
     try:
-        return located(read_source(file, shown_as=shown(file, root)), found)
+        return located(source or read_source(file, shown_as=shown(file, root)), found)
     except DefinitionError as error:  # it was changed in this moment
         return error.problems
 

@@ -1,0 +1,73 @@
+"""Search over everything: names, what was said and written in workspaces, by the index that agents use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_worker.core.errors import AgentWorkerError
+from agent_worker.daemon.web.frame import View, empty, link, section, shown_name, when
+from agent_worker.daemon.web.markup import Html, h
+from agent_worker.service import projects, search
+from agent_worker.service.operation import operation
+from agent_worker.service.projects import Status
+from agent_worker.service.search import SearchResult
+from agent_worker.service.service import Service
+
+LONGEST = 400  #: characters of a query, and of what is shown of a result
+MOST = 12  #: results of one project
+
+
+@operation("GET", "/page/search")
+async def search_view(service: Service, query: str) -> View:
+    """What of all projects answers a query: agents and workspaces by name, messages and documents by their words."""
+    query = query.strip()[:LONGEST]
+    await service.open_known()
+    known = [project for project in await projects.projects_list(service) if project.agents or project.workflows]
+    parts = [await _of_project(service, project.root, project.name, query) for project in known] if query else []
+    found = [part for part in parts if part]
+    nothing = empty(f"Nothing is found for “{query}”." if query else "Write what you look for.")
+    title = f"Search: {query}" if query else "Search"
+    return View(title, h("div", h("header", h("h1", title), class_="bar"), found or nothing, class_="plain search"))
+
+
+async def _of_project(service: Service, root: str, name: str, query: str) -> Html | None:
+    names = _names(await projects.status(service, root), root, query)
+    try:
+        said = await search.search(service, query, limit=MOST, project=root)
+    except AgentWorkerError:  # a query of signs only finds nothing
+        said = []
+    results = [_result(each, root) for each in said]
+    return section(name, h("ul", names, results, class_="list results")) if names or results else None
+
+
+def _names(found: Status, root: str, query: str) -> Sequence[Html]:
+    places = [("agent", agent.name, agent.name) for agent in found.agents]
+    places += [("workspace", each.name, f"@{each.name}") for each in found.instances]
+    wanted = query.removeprefix("@").lower()
+    return [
+        h(
+            "li",
+            h("span", kind, class_="tag"),
+            h("a", shown, href=link(kind, name, project=root), class_="name"),
+            data_entry=True,
+        )
+        for kind, name, shown in places
+        if wanted in name.lower()
+    ]
+
+
+def _result(each: SearchResult, root: str) -> Html:
+    workspace = each.at.removeprefix("@")
+    if each.document:
+        href, shown = link("doc", workspace, project=root, name=each.document), f"{each.at} / {each.document}"
+    else:
+        href, shown = link("workspace", workspace, project=root), f"{each.at} #{each.seq}"
+    return h(
+        "li",
+        h("span", "document" if each.document else "message", class_="tag"),
+        h("a", shown, href=href, class_="name"),
+        h("span", shown_name(each.who), " ", when(each.time, day=True), class_="less") if each.who else None,
+        h("p", each.text[:LONGEST], class_="found"),
+        h("p", each.why, class_="less"),
+        data_entry=True,
+    )

@@ -1,0 +1,37 @@
+// The file of an agent or a workflow while it is edited: what `validate` would say of it, and what saving it would change.
+
+import { request } from "./api.js";
+
+const PAUSE = 250;  // milliseconds without a key after which it is looked at
+
+export class Definition {
+  #timer = null;
+  #asked = 0;
+
+  constructor(form) {
+    this.form = form;
+    this.problems = form.querySelector(".problems");
+    this.diff = form.querySelector(".diff");
+    form.addEventListener("input", () => {
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => this.#check(), PAUSE);
+    });
+  }
+
+  async #check() {
+    const turn = ++this.#asked, { file, text, project } = Object.fromEntries(new FormData(this.form));
+    const found = await request("POST", "/definition", { file, text, ...(project && { project }) })
+      .catch((error) => ({ problems: [error.message], diff: [] }));
+    if (turn !== this.#asked) return;
+    this.problems.replaceChildren(...found.problems.map((told) => made("li", told)));
+    this.diff.hidden = !found.diff.length;
+    this.diff.replaceChildren(...found.diff.map((line) => made("span", `${line}\n`, { "+": "added", "-": "removed", "@": "place" }[line[0]])));
+  }
+}
+
+function made(tag, text, kind) {
+  const element = document.createElement(tag);
+  element.textContent = text;
+  if (kind) element.className = kind;
+  return element;
+}

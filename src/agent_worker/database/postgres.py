@@ -1,0 +1,432 @@
+"""PostgreSQL behind the door: what several daemons share, one setting away (`AGENT_WORKER_DATABASE_URL`).
+
+One writer thread commits in groups, as with SQLite. A group first locks the rows of the projects it is about, in one
+order everywhere: so each project's changes happen one after another, whoever makes them, and no transaction function
+need know of rivals. When the connection is lost in the middle, the group is made again; when it is lost in the commit,
+PostgreSQL is asked what became of it first. A server that is away is waited for, and what could not be stored for too
+long is refused with NotNow, as with a full disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+import psycopg
+from psycopg import sql
+
+from agent_worker.core.errors import DiskFull, InUse, NotNow, Refused, StorageFault, Unreachable
+from agent_worker.core.events import Bus
+from agent_worker.core.failpoints import failpoint
+from agent_worker.database import event_rows
+from agent_worker.database.database import ProjectDatabase, Transaction
+from agent_worker.database.postgres_session import (
+    BEGIN_READ,
+    BEGIN_WRITE,
+    Connection,
+    HeldElsewhere,
+    PostgresTransaction,
+    connect,
+    hold_alone,
+    numbered,
+    place_of,
+    prepare,
+)
+from agent_worker.database.transaction import Redact
+from agent_worker.database.write_queue import Job, WriteQueue, fail, settle
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Jobs = list[Job[PostgresTransaction]]
+
+GROUP = 64  # changes in one commit; the others of the project wait for all of them
+READERS = 4
+PATIENCE = 30.0  #: seconds that a change or a question waits for a server that is away
+PAUSES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)  # seconds between tries to reach it; the last again and again
+EVENTS_KEPT = 100_000  # how far back a stream can go on
+EVENTS_OVER = 1000  # and how many more there may be until the oldest go
+
+#: Not ours to answer for, and gone when it is tried again: rivals, a pooler, a standby, a server that stops or starts.
+_PASSING = (
+    *("40001", "40P01", "55P03", "57014", "25006", "25P02", "25P03"),
+    *("53300", "57P01", "57P02", "57P03", "57P05", "08000", "08003", "08006"),
+)
+
+
+class PostgresProject(ProjectDatabase):
+    """What PostgreSQL holds of one project: its changes lock the project and nothing else."""
+
+    def __init__(self, database: PostgresDatabase, project: str) -> None:
+        super().__init__(database, project)
+        self._postgres = database
+
+    def write(
+        self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[T]:
+        return self._postgres._enqueue(lambda tx: change(tx.of(self.project), *args, **kwargs), self.project)
+
+    def write_soon(
+        self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[T]:
+        return self._postgres._enqueue_soon(lambda tx: change(tx.of(self.project), *args, **kwargs), self.project)
+
+
+class PostgresDatabase(WriteQueue[PostgresTransaction]):
+    """A database on a PostgreSQL server: `await PostgresDatabase.open(url, bus)`."""
+
+    def __init__(
+        self, url: str, bus: Bus, *, redact: Redact = str, patience: float = PATIENCE, alone: bool = False
+    ) -> None:
+        super().__init__(bus)
+        self._url = url
+        self.redact = redact
+        self.place = place_of(url)  #: as people may read it
+        self.trouble = ""  #: why the server cannot be reached just now
+        self._patience = patience
+        self._alone = alone
+        self._writer: PostgresTransaction | None = None
+        self._ending = threading.Event()
+        self._xid = ""  # of the transaction that is being committed: whether it was can be asked
+        self._last = 0  # number of the last event of ours
+        self._forgot = 0  # and what that was when the oldest went
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
+        self._local = threading.local()
+        self._reading: list[Connection] = []
+
+    @classmethod
+    async def open(
+        cls, url: str, bus: Bus, *, redact: Redact = str, patience: float = PATIENCE, alone: bool = False
+    ) -> PostgresDatabase:
+        """Raises StorageFault when the server cannot be reached, or the database is not fit for us.
+
+        `alone`: no other process may open it so, and each write is made by the session that holds the lock.
+        """
+        database = cls(url, bus, redact=redact, patience=patience, alone=alone)
+        ready: asyncio.Future[None] = database._loop.create_future()
+        database._thread = threading.Thread(target=database._write_for_life, args=(ready,), name="writer", daemon=True)
+        database._thread.start()
+        try:
+            await ready
+        except asyncio.CancelledError:
+            database._close_later()
+            raise
+        return database
+
+    _thread: threading.Thread
+
+    def of(self, project: str) -> ProjectDatabase:
+        return PostgresProject(self, project)
+
+    async def read(
+        self, query: Callable[Concatenate[PostgresTransaction, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        return await self._loop.run_in_executor(
+            self._readers, lambda: self._query(lambda tx: query(tx, *args, **kwargs))
+        )
+
+    async def back_up(self, target: Path, files: Mapping[str, bytes] | None = None) -> None:
+        hint = f"pg_dump --format=custom --file=agent-worker.dump {self.place}"
+        raise Refused("the daemon's state is in PostgreSQL, which makes its own backups", hint=hint)
+
+    async def shed(self) -> None:
+        """Nothing to do: PostgreSQL clears away by itself what was deleted."""
+
+    async def check(self) -> None:
+        """Nothing to do: PostgreSQL looks after its own pages."""
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._close_later()
+        await asyncio.to_thread(self._thread.join)
+        self._readers.shutdown()
+        for connection in self._reading:
+            connection.close()
+
+    def _close_later(self) -> None:
+        """Let the writer end after what it has been given; it waits for no server any more."""
+        self._hand_over()
+        self._closed = True
+        self._ending.set()
+        self._jobs.put(None)
+
+    # --- readers ------------------------------------------------------------------------------------------
+
+    def _query(self, query: Callable[[PostgresTransaction], T]) -> T:
+        began = time.monotonic()
+        for pause in _pauses():
+            try:
+                return self._asked(query)
+            except psycopg.Error as error:
+                self._drop_reader()
+                if not _is_passing(error):
+                    raise
+                self._wait_or_refuse(error, pause, began)
+        raise AssertionError  # pauses have no end
+
+    def _asked(self, query: Callable[[PostgresTransaction], T]) -> T:
+        transaction: PostgresTransaction | None = getattr(self._local, "transaction", None)
+        if transaction is None:
+            connection = connect(self._url)
+            self._reading.append(connection)
+            transaction = self._local.transaction = PostgresTransaction(connection)
+        transaction.begin_change()
+        transaction.connection.execute(BEGIN_READ)
+        try:
+            found = query(transaction)
+        except psycopg.Error:
+            raise
+        except BaseException:
+            transaction.connection.execute("rollback")
+            raise
+        transaction.connection.execute("rollback")
+        self.trouble = ""
+        return found
+
+    def _drop_reader(self) -> None:
+        if transaction := getattr(self._local, "transaction", None):
+            self._local.transaction = None
+            self._reading.remove(transaction.connection)
+            transaction.connection.close()
+
+    def _wait_or_refuse(self, error: psycopg.Error, pause: float, began: float) -> None:
+        """The server is away: wait a little, unless that was for too long already, or we are ending."""
+        if not self.trouble:
+            log.warning("%s does not answer: %s", self.place, _said(error))
+        self.trouble = _said(error)
+        waited = time.monotonic() - began
+        if waited > self._patience or self._ending.wait(pause):
+            raise self._unreachable() from None
+
+    def _unreachable(self) -> Unreachable:
+        told = f"the database at {self.place} cannot be reached: {self.trouble}; nothing was stored"
+        return Unreachable(told, hint="agent-worker doctor; the daemon goes on by itself when the server is back")
+
+    # --- the writer thread ---------------------------------------------------------------------------------
+
+    def _write_for_life(self, ready: asyncio.Future[None]) -> None:
+        try:
+            self._open_first()
+        except HeldElsewhere as error:
+            told = f"the database at {self.place} is in use: {error}"
+            return self._tell(
+                settle, ready, InUse(told, hint="agent-worker stop --all, there; or use another database")
+            )
+        except psycopg.Error as error:
+            told = f"the database at {self.place} cannot be used: {_said(error)}"
+            return self._tell(settle, ready, StorageFault(told, hint="agent-worker doctor"))
+        except BaseException as error:
+            return self._tell(settle, ready, error)
+        self._tell(settle, ready, None)
+        while (group := self._jobs.get()) is not None:
+            self._take_more(group, GROUP)
+            self._commit(group)
+            self._tell(self._answer, group)
+        self._drop_writer()
+
+    def _open_first(self) -> None:
+        """A daemon that is just ending, or was killed, lets go in no time."""
+        for pause in PAUSES:
+            try:
+                return self._open_writer()
+            except HeldElsewhere:
+                self._ending.wait(pause)
+        self._open_writer()
+
+    def _open_writer(self) -> None:
+        connection = connect(self._url)
+        try:
+            if self._alone:
+                hold_alone(connection)
+            prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._writer = PostgresTransaction(connection, self.redact)
+
+    def _drop_writer(self) -> None:
+        if self._writer:
+            self._writer.connection.close()
+            self._writer = None
+
+    def _commit(self, group: Jobs) -> None:
+        """Store a group, however often the server has to be reached anew for it."""
+        began, self._xid = time.monotonic(), ""  # what became of another group says nothing of this one
+        for pause in _pauses():
+            try:
+                if self._xid and self._was_committed():
+                    break
+                self._attempt(group)
+                break
+            except psycopg.Error as error:
+                self._drop_writer()
+                if not _is_passing(error):
+                    return fail(group, self._judge(error))
+                if fault := self._gives_up(error, pause, began):
+                    return fail(group, fault)
+            except Exception as error:  # boundary: whatever it was, nobody may wait for an answer for ever
+                self._drop_writer()
+                return fail(group, StorageFault(f"the database cannot be written: {error}", hint="agent-worker doctor"))
+        self.trouble = self._xid = ""
+        self._forget_events()
+
+    def _gives_up(self, error: psycopg.Error, pause: float, began: float) -> StorageFault | None:
+        """Of what may be stored nobody is told that it is not: only the server knows, so it is waited for."""
+        try:
+            self._wait_or_refuse(error, pause, began)
+        except Unreachable as fault:
+            if not self._xid:
+                return fault
+            if self._ending.is_set():
+                self._xid = ""
+                return StorageFault("the daemon ended before PostgreSQL told whether the last change was stored")
+            self._ending.wait(PAUSES[-1])
+        return None
+
+    def _attempt(self, group: Jobs) -> None:
+        if self._writer is None:
+            self._open_writer()
+        transaction = self._writer
+        assert transaction is not None
+        for job in group:
+            job.error = None
+        xid = self._begin(transaction, group)
+        if not self._try_together(transaction, group):
+            transaction.connection.execute("rollback")
+            xid = self._begin(transaction, group)
+            self._try_apart(transaction, group)
+        failpoint("commit.before")
+        self._xid = xid
+        self._end(transaction.connection, group)
+        failpoint("commit.after")
+
+    def _begin(self, transaction: PostgresTransaction, group: Jobs) -> str:
+        """One trip: the transaction begins, says how it is known, and has the projects to itself."""
+        cursor = transaction.connection.execute((BEGIN_WRITE + _locking([job.project for job in group])).encode())
+        while cursor.description is None and cursor.nextset():
+            pass
+        row = cursor.fetchone()
+        assert row is not None
+        return str(row[0])
+
+    def _try_together(self, transaction: PostgresTransaction, group: Jobs) -> bool:
+        """Most changes succeed, so they need no savepoint. False: one did not, and nothing of this counts."""
+        try:
+            for job in group:
+                self._perform(transaction, job)
+        except BaseException as error:
+            if isinstance(error, psycopg.Error) and _is_passing(error):
+                raise
+            return False
+        return True
+
+    def _try_apart(self, transaction: PostgresTransaction, group: Jobs) -> None:
+        """Make each change in a savepoint of its own: one that fails, fails alone."""
+        connection = transaction.connection
+        for job in group:
+            connection.execute("savepoint change")
+            try:
+                self._perform(transaction, job)
+            except BaseException as error:
+                if isinstance(error, psycopg.Error) and _is_passing(error):
+                    raise
+                job.error = error
+                connection.execute("rollback to change")
+            connection.execute("release change")
+
+    def _perform(self, transaction: PostgresTransaction, job: Job[PostgresTransaction]) -> None:
+        transaction.begin_change()
+        job.result = job.change(transaction)
+        job.told = tuple(event.redacted(transaction.redact) for event in transaction.told)
+        at = time.time_ns() // 1000
+        job.records = [event_rows.as_row(event, at=at) for event in job.told if event.kept]
+
+    def _end(self, connection: Connection, group: Jobs) -> None:
+        """Events are numbered, and stored in one trip with the commit: so the numbers grow with the commits."""
+        records = [record[1:] for job in group if job.error is None for record in job.records]
+        if not records:
+            connection.execute("commit")
+            return
+        last = connection.execute(numbered(event_rows.TAKE_NUMBERS)[0].encode(), [len(records)]).fetchone()
+        assert last is not None
+        first = last[0] - len(records) + 1
+        with connection.pipeline(), connection.cursor() as cursor:
+            rows = [(number, *record) for number, record in enumerate(records, first)]
+            cursor.executemany(numbered(event_rows.STORE_NUMBERED)[0].encode(), rows)
+            # Before the answer: if that is lost and the commit was made, they are known.
+            self._number(group, first)
+            cursor.execute("commit")
+
+    def _number(self, group: Jobs, first: int) -> None:
+        kept = (event for job in group if job.error is None for event in job.told if event.kept)
+        for number, event in enumerate(kept, first):
+            object.__setattr__(event, "number", number)  # nobody else has seen it yet
+            self._last = number
+
+    def _forget_events(self) -> None:
+        if self._last - self._forgot >= EVENTS_OVER and self._writer:
+            self._forgot = self._last
+            try:
+                oldest = self._last - EVENTS_KEPT
+                self._writer.connection.execute(numbered(event_rows.DROP_NUMBERED)[0].encode(), [oldest])
+            except psycopg.Error:
+                log.warning("old events could not be dropped; the next commits try again")
+
+    def _was_committed(self) -> bool:
+        """The connection broke in the commit: PostgreSQL knows whether it was made, and by then has ended it."""
+        if self._writer is None:
+            self._open_writer()
+        assert self._writer is not None
+        connection = self._writer.connection
+        while (state := _state_of(connection, self._xid)) == "in progress":
+            time.sleep(PAUSES[1])
+        log.warning("the connection was lost in a commit, which was %s", state)
+        self._xid = ""
+        return state == "committed"
+
+    def _judge(self, error: psycopg.Error) -> StorageFault:
+        if error.sqlstate == "53100":
+            return DiskFull("the disk of PostgreSQL is full: nothing was stored", hint="free some space on its machine")
+        return NotNow(f"PostgreSQL did not store this: {_said(error)}", hint="agent-worker doctor")
+
+
+def _locking(projects: Collection[str | None]) -> str:
+    """Lock these projects, or all of them if one of the changes does not say which it is about."""
+    if None in projects:
+        return "select id from project order by id for update"
+    listed = ", ".join(sql.Literal(each).as_string() for each in sorted(set(map(str, projects))))
+    return f"select id from project where id in ({listed}) order by id for update"
+
+
+def _state_of(connection: Connection, xid: str) -> str:
+    """committed, aborted or in progress. One that the server has never heard of did not come to be."""
+    try:
+        row = connection.execute("select pg_xact_status($1::xid8)", [xid]).fetchone()
+    except psycopg.errors.InvalidParameterValue:  # it lies in the future: another server has taken over before it
+        return "aborted"
+    return str(row[0]) if row and row[0] else "aborted"
+
+
+def _is_passing(error: psycopg.Error) -> bool:
+    """Whether it is worth trying again: nothing is wrong with what was asked for."""
+    if error.sqlstate is None:  # no word of the server: the connection is gone, or never came to be
+        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return error.sqlstate in _PASSING
+
+
+def _said(error: psycopg.Error) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _pauses() -> Iterator[float]:
+    yield from PAUSES
+    while True:
+        yield PAUSES[-1]

@@ -1,0 +1,49 @@
+"""What `doctor` looks at when the state is in PostgreSQL: is it reached, does it fit, does it keep what it accepts?"""
+
+from __future__ import annotations
+
+import psycopg
+
+from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.later import dataclass
+from agent_worker.database.postgres_session import Connection, applied_to, connect, place_of, unfit
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    ok: bool
+    found: str
+    cure: str = ""
+
+
+def look_at(url: str) -> Look:
+    """Connect as the daemon would, and change nothing."""
+    try:
+        place = place_of(url)
+        with connect(url) as connection:
+            return _look(connection, place)
+    except AgentWorkerError as error:
+        return Look(False, error.message, error.hint)
+    except psycopg.Error as error:
+        told = " ".join(str(error).split())
+        return Look(False, f"{place} cannot be reached: {told}", "start PostgreSQL, or mend AGENT_WORKER_DATABASE_URL")
+
+
+def _look(connection: Connection, place: str) -> Look:
+    if wrong := unfit(connection):
+        return Look(False, f"{place}: {wrong[0]}", wrong[1])
+    row = connection.execute(
+        """select current_setting('server_version'), current_setting('synchronous_commit'),
+                  current_setting('fsync'), pg_size_pretty(pg_database_size(current_database())),
+                  has_database_privilege(current_database(), 'create')"""
+    ).fetchone()
+    version, commit, sync, size, may_create = row or ("", "", "", "", False)
+    if sync != "on":
+        cure = "set fsync = on in postgresql.conf, and restart PostgreSQL"
+        return Look(False, f"{place} does not sync to its disk: a power cut destroys it", cure)
+    tables = "its tables are there" if applied_to(connection) else "it has no tables yet"
+    if not applied_to(connection) and not may_create:
+        return Look(False, f"{place}: the user may not make tables there", "grant all on database … to the user")
+    told = f"PostgreSQL {version.split()[0]} at {place}, {size}; {tables}"
+    # Our own commits say `on` whatever the server says; `off` there only shows what its owner thinks of losing some.
+    return Look(True, told if commit != "off" else f"{told}; synchronous_commit is off there, and on for what we store")

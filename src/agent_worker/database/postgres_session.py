@@ -1,0 +1,204 @@
+"""A session with PostgreSQL: how one is opened, what a transaction in it sees, and the schema that it needs.
+
+Nothing is kept in a session that the next transaction relies on, so that a pooler may stand between. A statement is
+sent as it stands in the source, with numbers for its names and without types: PostgreSQL finds those, as in
+tests/database/test_shared_sql.py. `integer` in the schema is as large as SQLite's: 64 bits.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import psycopg
+from psycopg.adapt import Buffer, Loader
+from psycopg.conninfo import conninfo_to_dict
+
+from agent_worker.core.errors import BadInput, StorageFault, UnknownSchema
+from agent_worker.core.later import pattern
+from agent_worker.database.database import Row
+from agent_worker.database.migrations import digest, last_applied, plain, versions
+from agent_worker.database.transaction import Redact, StoredTransaction
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+SCHEMES = ("postgresql://", "postgres://")
+OLDEST = 140000  #: version of PostgreSQL, as it tells it
+CREATE = "createdb --template=template0 --locale=C --encoding=UTF8 agent_worker"
+#: Seconds until a server that does not answer counts as gone, while connecting and afterwards.
+_PATIENCE = {"connect_timeout": "5", "keepalives_idle": "5", "keepalives_interval": "2", "keepalives_count": "3"}
+_UNANSWERED = "10000"  # milliseconds that what we sent may stay unacknowledged
+_ALONE = int.from_bytes(b"agents")  # by which the lock of a daemon is known
+_PLACE = pattern(r"'(?:[^']|'')*'|(?<!:):([a-z_]\w*)")
+
+#: A write. A host that is cut off in the middle of one must not hold the others up for longer than this.
+BEGIN_WRITE = """begin; set local idle_in_transaction_session_timeout = '3s'; set local lock_timeout = '20s';
+set local statement_timeout = '60s'; set local synchronous_commit = on; select pg_current_xact_id()::text; """
+BEGIN_READ = """begin isolation level repeatable read read only;
+set local idle_in_transaction_session_timeout = '30s'; set local statement_timeout = '60s'"""
+
+
+class _Whole(Loader):
+    """A sum of 64-bit numbers comes as `numeric`; all that are stored are whole."""
+
+    def load(self, data: Buffer) -> int:
+        return int(bytes(data))
+
+
+class HeldElsewhere(psycopg.OperationalError):
+    """Raised when another process has the database to itself. It may be gone soon."""
+
+
+def connect(url: str) -> Connection:
+    """Open a session. Raises psycopg.OperationalError while that is not possible."""
+    connection: Connection = psycopg.connect(
+        url,
+        autocommit=True,
+        cursor_factory=psycopg.RawCursor,
+        application_name=f"agent-worker, process {os.getpid()} on {platform.node()}",
+        target_session_attrs="read-write",  # of several hosts, the one that is no standby
+        tcp_user_timeout=_UNANSWERED,
+        **_PATIENCE,  # type: ignore[arg-type]
+    )
+    connection.adapters.register_loader("numeric", _Whole)
+    return connection
+
+
+def checked(url: str) -> str:
+    """The URL of a database, if it is one. Its password is never part of what is told."""
+    try:
+        if not url.startswith(SCHEMES):
+            raise psycopg.ProgrammingError
+        conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        told = "AGENT_WORKER_DATABASE_URL is not the address of a PostgreSQL database"
+        raise BadInput(told, hint="such as postgresql://user:password@host:5432/agent_worker") from None
+    return url
+
+
+def password_in(url: str) -> str:
+    return str(conninfo_to_dict(checked(url)).get("password") or "")
+
+
+def place_of(url: str) -> str:
+    """Where a database is, as people may read it: without user and password."""
+    parts = conninfo_to_dict(checked(url))
+    host, port = parts.get("host") or "localhost", parts.get("port") or 5432
+    return f"postgresql://{host}:{port}/{parts.get('dbname') or parts.get('user') or ''}"
+
+
+@cache
+def numbered(sql: str) -> tuple[str, tuple[str, ...]]:
+    """A statement with `$1`, `$2` … for its named parameters, and their names in that order."""
+    names: dict[str, int] = {}
+
+    def number(found: re.Match[str]) -> str:
+        return f"${names.setdefault(found[1], len(names) + 1)}" if found[1] else found[0]
+
+    return _PLACE.sub(number, sql), tuple(names)
+
+
+class PostgresTransaction(StoredTransaction):
+    def __init__(self, connection: Connection, redact: Redact = str) -> None:
+        super().__init__(redact)
+        self.connection = connection
+
+    def changed(self, sql: str, values: dict[str, Any]) -> int:
+        return self._execute(sql, values).rowcount
+
+    def rows(self, sql: str, values: dict[str, Any]) -> list[Row]:
+        cursor = self._execute(sql, values)
+        names = [column.name for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    def _execute(self, sql: str, values: dict[str, Any]) -> psycopg.Cursor[tuple[Any, ...]]:
+        text, names = numbered(sql)
+        hidden = self._hidden(sql, values)
+        return self.connection.execute(text.encode(), [_sent(hidden[name]) for name in names])
+
+
+def _sent(value: object) -> str | None:
+    """A value as text of no type, which becomes what its place in the statement needs."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return value.replace("\0", "␀") if "\0" in value else value
+    if isinstance(value, int):
+        return str(int(value))
+    raise TypeError(f"nothing of this kind is stored: {type(value).__name__}")
+
+
+def hold_alone(connection: Connection) -> None:
+    """Have the database to ourselves for as long as this session lasts. Raises HeldElsewhere."""
+    # A session whose machine is gone ends within seconds, and the lock with it.
+    connection.execute("set tcp_keepalives_idle = 5; set tcp_keepalives_interval = 2; set tcp_keepalives_count = 3")
+    held = connection.execute("select pg_try_advisory_lock($1)", [_ALONE]).fetchone()
+    if held == (True,):
+        return
+    holder = connection.execute(
+        """select a.application_name from pg_locks l join pg_stat_activity a on a.pid = l.pid
+            where l.locktype = 'advisory' and l.granted and a.datname = current_database() limit 1"""
+    ).fetchone()
+    who = holder[0] if holder and holder[0] else "another program"
+    raise HeldElsewhere(f"{who} works on it")
+
+
+# --- the schema ---------------------------------------------------------------------------------------
+
+
+def prepare(connection: Connection) -> None:
+    """Make the tables that are missing. Of several hosts that start at once, one does it and the others wait."""
+    _check(connection)
+    made = (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateObject, psycopg.errors.DuplicateTable)
+    with suppress(*made):  # by another host, in the same moment
+        connection.execute("create table if not exists migration (version bigint primary key, digest text not null)")
+    with connection.transaction():
+        connection.execute("lock table migration in exclusive mode")
+        current = applied_to(connection)
+        for number, sql in versions():
+            if number > current:
+                connection.execute(schema_for(sql))
+                connection.execute("insert into migration values ($1, $2)", [number, digest(sql)])
+
+
+def schema_for(sql: str) -> bytes:
+    return re.sub(r"\binteger\b", "bigint", plain(sql)).encode()
+
+
+def applied_to(connection: Connection) -> int:
+    """The last migration that a database has, 0 for none. Raises UnknownSchema."""
+    if connection.execute("select to_regclass('migration')").fetchone() == (None,):
+        return 0
+    found: dict[int, str] = {row[0]: row[1] for row in connection.execute("select version, digest from migration")}
+    return last_applied(found, versions())
+
+
+def _check(connection: Connection) -> None:
+    if wrong := unfit(connection):
+        raise StorageFault(wrong[0], hint=wrong[1])
+
+
+def unfit(connection: Connection) -> Sequence[str]:
+    """What is wrong with a server or a database for our purpose, and what would mend it; empty when nothing is."""
+    version = connection.info.server_version
+    if version < OLDEST:
+        return f"PostgreSQL {version // 10000} is too old: 14 is needed", "use a newer server"
+    found = connection.execute(
+        """select 'B' < 'a' and 'a-b' < 'aa', pg_encoding_to_char(encoding), current_database()
+             from pg_database where datname = current_database()"""
+    ).fetchone()
+    plain_order, encoding, name = found or (False, "", "")
+    if not plain_order:
+        return f"the database {name} sorts by the rules of a language: names would stand in another order", CREATE
+    if encoding != "UTF8":
+        return f"the database {name} stores text as {encoding}, not as UTF8", CREATE
+    try:
+        applied_to(connection)
+    except UnknownSchema as error:
+        return error.message, f"install the version that made it, or use another database: {CREATE}"
+    return ()

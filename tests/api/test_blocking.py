@@ -1,0 +1,158 @@
+"""Programs that do not await, notebooks whose loop is at work, and programs that are interrupted: nobody hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.patience import PATIENCE
+
+import agent_worker
+from agent_worker import Agent, Answer, Team
+from agent_worker.core.errors import NotRunning, Refused
+from agent_worker.testing import calls, says
+
+ANN = Agent("ann", script=[says("hi"), says("again")])
+
+
+def test_every_verb_has_a_blocking_twin() -> None:
+    with agent_worker.local() as workers:
+        answer = workers.ask_sync(ANN, "hello")
+        assert answer.text == "hi"
+        assert workers.explain_sync(answer).text == "hi"
+        workers.remember_sync(ANN, "city", "Lisbon")
+        assert workers.memory_sync(ANN)[0].value == "Lisbon"
+        assert workers.inbox_sync() == []
+        assert workers.send_sync(ANN, "more").woke == ("ann",)
+        team = workers.start_sync(Team("solo", agents=[Agent("bob", script=[says("yes")])]))
+        team.send_sync("well?")
+        assert team.quiet_sync() == ""
+        assert [each.text for each in team.messages_sync()] == ["well?", "yes"]
+        assert team.stop_sync().state == "stopped"
+
+
+def test_a_stream_is_read_without_awaiting_and_may_be_left() -> None:
+    with agent_worker.local() as workers:
+        events = list(workers.stream_sync(ANN, "hello"))
+        assert isinstance(events[-1], Answer)
+        for _ in workers.stream_sync(ANN, "once more"):
+            break
+
+
+def test_a_notebook_opens_by_its_first_question_and_closes_when_told() -> None:
+    workers = agent_worker.local()
+    assert workers.ask_sync(ANN, "hello").text == "hi"
+    workers.close()
+    workers.close()
+    assert workers.ask_sync(ANN, "hello").text == "hi", "opened anew: without a home it has forgotten everything"
+    workers.close()
+
+
+async def test_where_a_loop_is_running_a_blocking_verb_works_in_its_own_thread() -> None:
+    with agent_worker.local() as workers:
+        assert workers.ask_sync(ANN, "hello").text == "hi"
+
+
+async def test_a_blocking_verb_in_the_loop_it_would_stop_says_what_to_do() -> None:
+    async with agent_worker.local() as workers:
+        with pytest.raises(Refused, match="would stop the loop") as refused:
+            workers.ask_sync(ANN, "hello")
+        assert "await the verb" in refused.value.hint
+
+
+async def test_one_that_is_open_is_not_opened_again() -> None:
+    async with agent_worker.local() as workers:
+        with pytest.raises(Refused, match="open already"):
+            await workers.__aenter__()
+    with pytest.raises(NotRunning):
+        await workers.ask(ANN, "hello")
+
+
+def test_what_goes_wrong_while_it_opens_leaves_no_thread(tmp_path: Path) -> None:
+    with agent_worker.local(home=tmp_path):
+        workers = agent_worker.local(home=tmp_path)
+        with pytest.raises(agent_worker.InUse):
+            workers.ask_sync(ANN, "hello")
+        with pytest.raises(agent_worker.InUse):
+            workers.__enter__()
+
+
+def test_an_error_inside_closes_it_without_waiting_for_anybody() -> None:
+    slow = Agent("slow", script=[{"say": "late", "slow": "1h"}])
+
+    def leave_early() -> None:
+        with agent_worker.local() as workers:
+            workers.send_sync(slow, "go")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        leave_early()
+
+
+PROGRAM = """
+import signal, sys
+from agent_worker import Agent, local
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background would ignore it
+slow = Agent("slow", script=[{"say": "late", "slow": "1h"}])
+print("ready", flush=True)
+%s
+"""
+WAYS = {
+    "in a with block": "with local() as workers:\n    workers.ask_sync(slow, 'go')",
+    "without one": "local().ask_sync(slow, 'go')",
+    "in a stream": "with local() as workers:\n    for event in workers.stream_sync(slow, 'go'): pass",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ctrl_c_ends_a_program_that_waits(way: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM % WAYS[way]],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONASYNCIODEBUG": ""},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == -signal.SIGINT
+    assert said.rstrip().endswith("KeyboardInterrupt")
+    assert "Exception in thread" not in said
+
+
+def test_a_program_that_never_closes_ends_all_the_same() -> None:
+    source = (
+        "from agent_worker import Agent, local\n"
+        "workers = local()\n"
+        "print(workers.ask_sync(Agent('ann', script=[{'say': 'hi'}]), 'hello').text)\n"
+        "workers.send_sync(Agent('slow', script=[{'say': 'late', 'slow': '1h'}]), 'go')\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "hi\n", "")
+
+
+async def test_a_question_whose_asking_was_cancelled_is_still_answered(tmp_path: Path) -> None:
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await goes_on.wait()
+        return "waited"
+
+    ann = Agent("ann", tools=[wait], script=[calls("wait"), says("done")])
+    async with agent_worker.local(home=tmp_path) as workers:
+        asking = asyncio.create_task(workers.ask(ann, "go", key="k"))
+        await begun.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        goes_on.set()
+        assert (await workers.ask(ann, "go", key="k")).text == "done"

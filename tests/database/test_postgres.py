@@ -1,0 +1,220 @@
+"""PostgreSQL goes away, comes back, loses a connection in a commit, or is not what we need."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from tests import stored
+from tests.database.doors import new_project
+from tests.database.lossy import Loses, LossyWire
+from tests.database.test_contract import accept, tell
+from tests.patience import until
+from tests.postgresql import Cluster, open_cluster
+
+from agent_worker.core import failpoints
+from agent_worker.core.errors import BadInput, InUse, Refused, StorageFault, Unreachable
+from agent_worker.core.events import Bus
+from agent_worker.database import postgres
+from agent_worker.database.postgres import PostgresDatabase
+from agent_worker.database.postgres_look import look_at
+from agent_worker.database.postgres_session import numbered, place_of
+
+
+@pytest.fixture(scope="module")
+def own_cluster() -> Iterator[Cluster]:
+    """One that a test may stop: nobody else uses it."""
+    with open_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+async def database(cluster: Cluster) -> AsyncIterator[PostgresDatabase]:
+    database = await PostgresDatabase.open(cluster.new_database(), Bus())
+    yield database
+    await database.close()
+
+
+async def test_a_server_that_restarts_is_waited_for_and_nothing_is_lost_or_doubled(own_cluster: Cluster) -> None:
+    database = await PostgresDatabase.open(own_cluster.new_database(), Bus())
+    project = database.of(await new_project(database))
+    await project.write(accept, "before")
+    await project.read(stored.accepted)
+    await asyncio.to_thread(own_cluster.stop)
+    writes = [project.write(accept, f"meanwhile {n}") for n in range(20)]
+    read = asyncio.ensure_future(project.read(stored.accepted))
+    await until(lambda: "refused" in database.trouble)
+    assert not any(write.done() for write in writes)
+    await asyncio.to_thread(own_cluster.start)
+    await asyncio.gather(*writes)
+    await read
+    assert database.trouble == ""
+    assert len(await project.read(stored.accepted)) == 21
+    await database.close()
+
+
+async def test_a_server_that_stays_away_is_told_and_work_goes_on_when_it_is_back(own_cluster: Cluster) -> None:
+    database = await PostgresDatabase.open(own_cluster.new_database(), Bus(), patience=0.1)
+    project = database.of(await new_project(database))
+    await asyncio.to_thread(own_cluster.stop)
+    with pytest.raises(Unreachable, match=r"cannot be reached: .*; nothing was stored"):
+        await project.write(accept, "away")
+    with pytest.raises(Unreachable):
+        await project.read(stored.accepted)
+    await asyncio.to_thread(own_cluster.start)
+    assert await project.write(accept, "back") == ["back"]
+    await database.close()
+
+
+async def test_it_can_be_closed_while_the_server_is_away(own_cluster: Cluster) -> None:
+    database = await PostgresDatabase.open(own_cluster.new_database(), Bus())
+    project = database.of(await new_project(database))
+    await asyncio.to_thread(own_cluster.stop)
+    lost = project.write(accept, "away")
+    await until(lambda: database.trouble != "")
+    await database.close()
+    with pytest.raises(StorageFault):
+        await lost
+    await asyncio.to_thread(own_cluster.start)
+
+
+async def test_a_connection_that_was_ended_is_opened_anew(cluster: Cluster, database: PostgresDatabase) -> None:
+    project = database.of(await new_project(database))
+    for n in range(5):
+        await project.write(accept, str(n))
+        await project.read(stored.accepted)
+        name = database.place.rpartition("/")[2]
+        cluster.run("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", name)
+    assert len(await project.read(stored.accepted)) == 5
+
+
+@pytest.mark.parametrize("loses", ["request", "answer"])
+async def test_a_connection_that_breaks_in_a_commit_neither_loses_nor_doubles_it(
+    cluster: Cluster, loses: Loses
+) -> None:
+    bus, heard = Bus(), []  # type: tuple[Bus, list[int]]
+    bus.listen(lambda event: heard.append(event.number))
+    with LossyWire(cluster.new_database()) as wire:
+        database = await PostgresDatabase.open(wire.url, bus)
+        project = database.of(await new_project(database))
+        for n in range(6):
+            wire.loses = loses
+            assert len(await asyncio.gather(project.write(accept, str(n)), project.write(tell, str(n)))) == 2
+        assert wire.lost == 6
+        assert [row["key"] for row in await project.read(stored.accepted)] == list("012345")
+        assert heard == sorted(set(heard))
+        assert len(heard) == 6
+        await database.close()
+
+
+async def test_a_group_that_is_refused_after_its_commit_says_nothing_of_the_next(
+    database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = database.of(await new_project(database))
+    monkeypatch.setattr(failpoints, "_armed", failpoints._parse("commit.after=eio:1"))
+    with pytest.raises(StorageFault):
+        await project.write(accept, "told wrongly")
+    assert await project.write(accept, "next") == ["told wrongly", "next"]
+
+
+async def test_several_hosts_begin_on_an_empty_database_at_once(cluster: Cluster) -> None:
+    url = cluster.new_database()
+    hosts = await asyncio.gather(*(PostgresDatabase.open(url, Bus()) for _ in range(4)))
+    ids = await asyncio.gather(*(new_project(host) for host in hosts))
+    assert len(set(ids)) == 1
+    for host in hosts:
+        await host.close()
+
+
+async def test_a_second_daemon_is_told_who_works_on_the_database_and_takes_over_when_that_ends(
+    cluster: Cluster,
+) -> None:
+    url = cluster.new_database()
+    first = await PostgresDatabase.open(url, Bus(), alone=True)
+    with pytest.raises(InUse, match=rf"is in use: agent-worker, process {os.getpid()} on .* works on it"):
+        await PostgresDatabase.open(url, Bus(), alone=True)
+    assert await first.of(await new_project(first)).write(accept, "still") == ["still"]
+    await first.close()
+    second = await PostgresDatabase.open(url, Bus(), alone=True)
+    assert len(await second.of(await new_project(second)).read(stored.accepted)) == 1
+    await second.close()
+
+
+async def test_a_daemon_that_lost_its_lock_to_another_writes_nothing_any_more(cluster: Cluster) -> None:
+    url = cluster.new_database()
+    first = await PostgresDatabase.open(url, Bus(), alone=True, patience=0.1)
+    project = first.of(await new_project(first))
+    cluster.run("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", url.rpartition("/")[2])
+    second = await PostgresDatabase.open(url, Bus(), alone=True)
+    with pytest.raises(Unreachable, match="works on it"):
+        await project.write(accept, "too late")
+    assert await second.of(project.project).read(stored.accepted) == []
+    await second.close()
+    assert await project.write(accept, "alone again") == ["alone again"]
+    await first.close()
+
+
+async def test_old_events_go_while_the_process_lives(
+    database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "EVENTS_KEPT", 5)
+    monkeypatch.setattr(postgres, "EVENTS_OVER", 2)
+    project = database.of(await new_project(database))
+    for _ in range(20):
+        await project.write(tell, "again")
+    (row,) = await database.read(lambda tx: tx.all("select min(id) as oldest, max(id) as newest from event"))
+    assert row["newest"] == 20
+    assert row["oldest"] > 10
+
+
+# --- what is refused ---------------------------------------------------------------------------------------
+
+
+async def test_a_database_that_sorts_otherwise_is_refused_with_the_command_that_makes_a_fit_one(
+    cluster: Cluster,
+) -> None:
+    url = cluster.new_database(locale="en")
+    with pytest.raises(StorageFault, match="sorts by the rules of a language") as caught:
+        await PostgresDatabase.open(url, Bus())
+    assert caught.value.hint.startswith("createdb --template=template0 --locale=C")
+
+
+async def test_a_database_that_does_not_exist_and_a_server_that_is_not_there_are_told_without_a_password() -> None:
+    url = "postgresql://me:hunter2hunter2@127.0.0.1:1/nowhere"
+    with pytest.raises(StorageFault, match=r"postgresql://127\.0\.0\.1:1/nowhere cannot be used") as caught:
+        await PostgresDatabase.open(url, Bus())
+    assert "hunter2" not in str(caught.value)
+    assert "hunter2" not in look_at(url).found
+    assert not look_at(url).ok
+
+
+@pytest.mark.parametrize("url", ["postgresql://[", "postgresql://host/db?nonsense=1"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(BadInput, match="not the address of a PostgreSQL"):
+        place_of(url)
+
+
+async def test_a_backup_is_the_servers_own_and_the_command_is_told(database: PostgresDatabase, tmp_path: str) -> None:
+    with pytest.raises(Refused) as caught:
+        await database.back_up(tmp_path)  # type: ignore[arg-type]
+    assert caught.value.hint.startswith("pg_dump ")
+
+
+async def test_doctor_says_what_it_found_and_changes_nothing(cluster: Cluster) -> None:
+    url = cluster.new_database()
+    assert "does not sync to its disk" in look_at(url).found  # as is meant here: nothing outlives the tests
+    database = await PostgresDatabase.open(url, Bus())  # which finds it empty
+    await new_project(database)
+    await database.close()
+
+
+# --- statements --------------------------------------------------------------------------------------------
+
+
+def test_names_become_numbers_and_what_is_quoted_stays() -> None:
+    assert numbered("select :b, :a, :b, ':c', 'it''s :d', x::text") == (
+        "select $1, $2, $1, ':c', 'it''s :d', x::text",
+        ("b", "a"),
+    )

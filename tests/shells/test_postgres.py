@@ -1,0 +1,67 @@
+"""One daemon whose state is in PostgreSQL, as a person uses it."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.patience import PATIENCE, eventually
+from tests.postgresql import Cluster
+from tests.shells.served import Served, daemon_command, served
+from tests.shells.terminal import Terminal
+
+from agent_worker.client.connection import connect
+from agent_worker.client.discovery import DATABASE_VARIABLE, signal_daemon
+
+
+def runs(daemon: Served) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(Terminal(daemon).says("runs", "--json"))
+    return found
+
+
+def test_what_was_said_and_done_outlives_a_daemon_that_is_killed(cluster: Cluster, tmp_path: Path) -> None:
+    url = cluster.new_database()
+    with served(tmp_path, {DATABASE_VARIABLE: url}) as daemon:
+        terminal = Terminal(daemon)
+        terminal.says("ask", "alice", "hello")
+        terminal.says("start", "review", "-b")
+        terminal.says("send", "@review", "@bob are you there?")
+        assert eventually(lambda: [run["agent"] for run in runs(daemon) if run["state"] == "done"].count("bob"))
+        before = {run["id"] for run in runs(daemon)}
+        assert not (daemon.home / "state.db").exists()
+        signal_daemon(daemon.home, daemon.client.found, signal.SIGKILL)
+        command = daemon_command(**{DATABASE_VARIABLE: url})
+        again = Served(connect(home=daemon.home, command=command, patience=PATIENCE), daemon.home, daemon.project)
+        assert before <= {run["id"] for run in runs(again)}
+        assert "are you there?" in Terminal(again).says("peek", "@review")
+        assert "hello" not in Terminal(again).run("backup").stdout
+        assert "pg_dump" in Terminal(again).run("backup").stderr
+        Terminal(again).says("stop", "--all")
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("mysql://me:hunter2hunter2@host/db", "is not the address of a PostgreSQL database"),
+        ("somewhere", "is not the address of a PostgreSQL database"),
+        ("postgresql://me:hunter2hunter2@127.0.0.1:1/db", "postgresql://127.0.0.1:1/db cannot be used"),
+    ],
+)
+def test_a_daemon_that_cannot_use_its_database_says_so_and_does_not_start(tmp_path: Path, url: str, told: str) -> None:
+    with pytest.raises(Exception, match=told) as caught:
+        connect(home=tmp_path / "home", command=daemon_command(**{DATABASE_VARIABLE: url}), patience=PATIENCE)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_doctor_and_restore_know_that_the_state_is_elsewhere(cluster: Cluster, tmp_path: Path) -> None:
+    with served(tmp_path) as daemon:
+        known = {DATABASE_VARIABLE: cluster.new_database()}
+        found = json.loads(Terminal(daemon).run("doctor", "--json", **known).stdout)
+        (database,) = [each for each in found if each["check"] == "database"]
+        assert "postgresql://127.0.0.1" in database["found"]
+        refused = Terminal(daemon).run("restore", str(tmp_path), **known)
+        assert "the daemon's state is in PostgreSQL" in refused.stderr
+        assert DATABASE_VARIABLE in refused.stderr

@@ -1,0 +1,46 @@
+"""Ctrl-K finds everything: names at once, and what was said and written, by the index of the agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.shells.served import Served, served
+from tests.web.browser import Visit, needs_chromium, say, start
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("search")) as made:
+        start(made)
+        say(made, "the quadratic loop in the parser is the slow one")
+        made.do("PUT", "/documents/plan.md", at="review", text="# Plan\n\nMake the quadratic part linear.\n")
+        yield made
+
+
+@needs_chromium
+def test_what_was_said_and_written_is_found_by_a_key(guest: Visit) -> None:
+    page = guest.open("#/home")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("quadratic")
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="Search: quadratic").wait_for()
+    results = page.locator(".results")
+    assert "the slow one" in results.inner_text()
+    results.get_by_role("link", name="@review / plan.md").first.click()
+    page.locator(".doc", has_text="Make the quadratic part linear").wait_for()
+
+
+@needs_chromium
+def test_a_name_is_opened_at_once_and_everything_can_be_searched_for_it(guest: Visit) -> None:
+    page = guest.open("#/home")
+    page.keyboard.press("/")
+    page.keyboard.type("ali")
+    page.get_by_role("link", name="Search everything").click()
+    page.locator(".results").get_by_role("link", name="alice").click()
+    page.get_by_role("heading", name="alice").wait_for()
+
+
+@pytest.mark.parametrize("query", ["", " ", "%25%22%27", "*", "(((", "zzzz-nothing", "x" * 3000, "@"])
+def test_whatever_is_searched_for_is_answered(daemon: Served, query: str) -> None:
+    assert daemon.ask("GET", f"/page/search?query={query.replace(' ', '+')}").status == 200
