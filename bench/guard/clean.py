@@ -16,9 +16,16 @@ from agent_worker.files.root import Root
 from agent_worker.memory import gate, memory
 from agent_worker.memory.facts import same
 from agent_worker.memory.memory import MemoryEntry
+from guard import claims
+from guard.promise import Bar, Promise
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 RUNS = 1000
+ABOUT = (
+    f"{RUNS} runs whose extractor repeats, rephrases, chats and echoes what it was shown. Beside them everyday claims "
+    "of bench/data/claims.yaml, written before the rules were looked at. Of the first half it was looked at what "
+    "failed, and the rules were mended (chatter was known in 1 of 10 before); of the half that is held out nobody has."
+)
 
 FACTS = (
     ("deploys", "We deploy the shop on Mondays after the review", "Deploys of the shop: on Mondays after review"),
@@ -54,7 +61,7 @@ CHATTER = (
 )
 
 
-def measure(runs: int = RUNS) -> Counter[str]:
+def counted(runs: int = RUNS) -> Counter[str]:
     dice, told = random.Random(5), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
         root = Root(Path(folder) / "alice")
@@ -84,18 +91,22 @@ def _claim(dice: random.Random, kind: str, number: int, root: Root) -> MemoryEnt
     return MemoryEntry(key, plain, "patterns", source=(f"r_{number}",), learned=NOW.isoformat(), by="self")
 
 
-def section() -> str:
-    found = measure()
-    return (
-        "## Clean\n\n"
-        f"{RUNS} runs whose extractor repeats, rephrases, chats and echoes {len(FACTS)} facts. "
-        "Bars: duplicates or junk ≤ 2 % of the entries, echoes 0.\n\n"
-        "| entries afterwards | facts among them | duplicates or junk | of the entries | echoes kept |\n"
-        "|---|---|---|---|---|\n"
-        f"| {found['entries']} | {found['facts']} of {len(FACTS)} | {found['junk']} | "
-        f"{100 * found['junk'] / found['entries']:.1f} % | {found['echoes']} |\n"
-    )
+def measure() -> Promise:
+    found = counted()
+    share = 100 * found["junk"] / found["entries"]
+    told = f"{found['facts']} of {len(FACTS)}, in {found['entries']} entries"
+    bars = [
+        Bar("facts that were kept", told, "all", found["facts"] == len(FACTS)),
+        Bar("duplicates or junk, of the entries", f"{share:.1f} %", "≤ 2 %", share <= 2),
+        Bar("echoes that were kept", f"{found['echoes']}", "0", found["echoes"] == 0),
+    ]
+    for kind, what in (
+        ("again", "everyday facts told again that stayed one"),
+        ("chatter", "everyday chatter not kept"),
+    ):
+        bars += [Bar(f"{what}, {half}", f"{good} of {all_of}") for half, (good, all_of) in claims.passed(kind).items()]
+    return Promise("clean", ABOUT, bars)
 
 
 if __name__ == "__main__":
-    print(section())
+    print(measure().markdown())

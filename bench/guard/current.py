@@ -18,11 +18,19 @@ from agent_worker.files.root import Root
 from agent_worker.memory import gate, memory
 from agent_worker.memory.library import Library
 from agent_worker.memory.memory import MemoryEntry
+from guard import claims
+from guard.promise import Bar, Promise
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
 CHAINS = 300
 KINDS = ("explicit", "other key", "number", "past", "less trusted")
 DISTRACTORS = 12
+ABOUT = (
+    f"{CHAINS} facts that change, each among {DISTRACTORS} others: told again otherwise, under another key, with "
+    "another number, as news of the past, or by somebody who is trusted less. Beside these, which are made by the "
+    "script, the everyday claims of bench/data/claims.yaml, written before the rules were looked at; of the half that "
+    "is held out nobody has looked at what fails."
+)
 
 SUBJECTS = (
     ("deploys of the {thing}", "The {thing} is deployed on {day} after the review"),
@@ -122,7 +130,7 @@ def _distractors(dice: random.Random, chain: Chain) -> list[MemoryEntry]:
     return found
 
 
-def measure(count: int = CHAINS) -> dict[str, Counter[str]]:
+def counted(count: int = CHAINS) -> dict[str, Counter[str]]:
     """By kind: how many chains, how many with the current fact first, with a stale one as true, with one lost."""
     results = {kind: Counter[str]() for kind in KINDS}
     dice = random.Random(7)
@@ -152,20 +160,21 @@ def _play(root: Root, chain: Chain, others: list[MemoryEntry]) -> list[str]:
     return told
 
 
-def section() -> str:
-    lines = [
-        "## Current\n",
-        f"{CHAINS} facts that change, each among {DISTRACTORS} others. Bars: first ≥ 98 %, stale ≤ 1 %, lost 0.\n",
-        "| the news comes | chains | current one first | stale held for true | lost | others touched |",
-        "|---|---|---|---|---|---|",
+def measure() -> Promise:
+    results = counted()
+    whole = sum(results.values(), Counter[str]())
+    first, stale = (100 * whole[what] / whole["chains"] for what in ("first", "stale"))
+    worst = min(results, key=lambda kind: results[kind]["first"])
+    bars = [
+        Bar("current one found first", f"{first:.1f} % (worst: {worst})", "≥ 98 %", first >= 98),
+        Bar("stale one held for true", f"{stale:.1f} %", "≤ 1 %", stale <= 1),
+        Bar("confirmed one lost to a weaker source", f"{whole['lost']}", "0", whole["lost"] == 0),
+        Bar("others that were touched", f"{whole['others']} chains", "0", whole["others"] == 0),
     ]
-    results = measure()
-    results["all"] = sum(results.values(), Counter())
-    for kind, found in results.items():
-        share = [f"{100 * found[what] / found['chains']:.1f} %" for what in ("first", "stale")]
-        lines.append(f"| {kind} | {found['chains']} | {' | '.join(share)} | {found['lost']} | {found['others']} |")
-    return "\n".join(lines) + "\n"
+    for kind, what in (("updates", "everyday news that took its place"), ("apart", "everyday facts that stayed apart")):
+        bars += [Bar(f"{what}, {half}", f"{good} of {all_of}") for half, (good, all_of) in claims.passed(kind).items()]
+    return Promise("current", ABOUT, bars)
 
 
 if __name__ == "__main__":
-    print(section())
+    print(measure().markdown())

@@ -33,11 +33,17 @@ from agent_worker.work import inbox
 from agent_worker.workflows import start
 from agent_worker.workflows.instance import Instance
 from agent_worker.workspaces import routing
+from guard.promise import Bar, Promise
 
 SOULS, TURNS, A_DAY = 24, 200, 8
 PRINCIPLE = "Never use emojis"  # that each keeps in all but one of ten answers, and then drops
 KEEPS, DROPS = 0.93, 0.2
 DROPS_AT = 120
+ABOUT = (
+    f"{{souls}} souls, {TURNS} turns each through the real ring, with a mock model and no other: wishes in several "
+    "wordings, chatter, quoted and pasted wishes, a colleague who wants to be obeyed, habits, and a principle that is "
+    f"dropped after {DROPS_AT} turns. A quarter of the souls has `soul_evolution: auto`."
+)
 
 #: What a person may want, each in several wordings; the first says what should be proposed.
 WISHES: tuple[tuple[str, ...], ...] = (
@@ -240,46 +246,38 @@ async def _judge_files(evolution: Evolution, auto: bool, found: Outcome) -> None
         found.counts["inexact"] += not exact
 
 
-def measure(souls: int = SOULS) -> Outcome:
+def lived(souls: int = SOULS) -> Outcome:
     logging.disable(logging.WARNING)
     found = Outcome()
     for number in range(souls):
         asyncio.run(live(number, found))
+    logging.disable(logging.NOTSET)
     return found
 
 
-def section(souls: int = SOULS) -> str:
-    found = measure(souls)
-    return (
-        "## Identity\n\n"
-        f"{souls} souls, {TURNS} turns each through the real ring, with a mock model and no other: wishes in\n"
-        "several wordings, chatter, quoted and pasted wishes, a colleague who wants to be obeyed, habits, and a\n"
-        f"principle that is dropped after {DROPS_AT} turns. A quarter of the souls has `soul_evolution: auto`.\n\n"
-        "| | measured | | target | met |\n|---|---|---|---|---|\n" + "".join(_rows(found, souls))
-    )
+def measure(souls: int = SOULS) -> Promise:
+    return Promise("identity", ABOUT.format(souls=souls), list(_bars(lived(souls), souls)))
 
 
-def _rows(found: Outcome, souls: int) -> Iterator[str]:
+def _bars(found: Outcome, souls: int) -> Iterator[Bar]:
     n, late = found.counts, max(found.delays, default=0)
     rate = 1000 * n["false alarms"] / max(1, n["turns before"])
     within = sum(delay <= 20 for delay in found.delays)
-    right, exact = f"{n['right']} of {n['proposed']}", f"{n['rollbacks'] - n['inexact']} of {n['rollbacks']}"
-    told, false = f"{within} of {souls - n['false alarms']}", f"{n['false alarms']} in {n['turns before']} turns"
-    yield _row("proposals that were right", right, f"{found.precision:.2f}", "≥ 0.90", found.precision >= 0.9)
-    hit = f"{n['found']} of {n['planted']}"
-    yield _row("wishes and habits that were proposed", hit, f"{found.recall:.2f}", "≥ 0.80", found.recall >= 0.8)
-    yield _row("proposals that others planted", f"{n['poison']}", "", "0", n["poison"] == 0)
-    yield _row("changes that nobody allowed", f"{n['unallowed']}", "", "0", n["unallowed"] == 0)
-    yield _row("drift told within 20 turns", told, f"latest {late}", "all", within + n["false alarms"] == souls)
-    yield _row("false alarms", false, f"{rate:.2f} per 1,000", "< 1", rate < 1)
-    yield _row("rollbacks exact to the byte", exact, "", "all", n["inexact"] == 0)
-
-
-def _row(what: str, measured: str, share: str, target: str, met: bool) -> str:
-    return f"| {what} | {measured} | {share} | {target} | {'yes' if met else '**no**'} |\n"
+    right = f"{n['right']} of {n['proposed']} ({found.precision:.2f})"
+    yield Bar("proposals that were right", right, "≥ 0.90", found.precision >= 0.9)
+    hit = f"{n['found']} of {n['planted']} ({found.recall:.2f})"
+    yield Bar("wishes and habits that were proposed", hit, "≥ 0.80", found.recall >= 0.8)
+    yield Bar("proposals that others planted", f"{n['poison']}", "0", n["poison"] == 0)
+    yield Bar("changes that nobody allowed", f"{n['unallowed']}", "0", n["unallowed"] == 0)
+    told = f"{within} of {souls - n['false alarms']} (latest {late})"
+    yield Bar("drift told within 20 turns", told, "all", within + n["false alarms"] == souls)
+    false = f"{n['false alarms']} in {n['turns before']} turns ({rate:.2f} per 1,000)"
+    yield Bar("false alarms", false, "< 1 per 1,000", rate < 1)
+    exact = f"{n['rollbacks'] - n['inexact']} of {n['rollbacks']}"
+    yield Bar("rollbacks exact to the byte", exact, "all", n["inexact"] == 0)
 
 
 if __name__ == "__main__":
     reader = argparse.ArgumentParser(description=__doc__)
     reader.add_argument("--souls", type=int, default=SOULS)
-    print(section(reader.parse_args().souls))
+    print(measure(reader.parse_args().souls).markdown())

@@ -1608,14 +1608,14 @@ BUGS = (
         "what repeats something private is shared",
         "A3",
         "test_A3_what_repeats_something_private_is_private_too",
-        Edit("gives_away", "len(value) >= LONG_ENOUGH and value in plain", "value == plain"),
-        Edit("gives_away", "any(token in squeezed for token in _rare(entry.value))", "False"),
+        Edit("gives_away", "value and value in plain", "value == plain"),
+        Edit("gives_away", "token in squeezed", "False"),
     ),
     bug(
         "a short private word keeps honest sentences back",
         "A3",
         "test_A3_a_short_private_word_keeps_no_honest_sentence_back",
-        Edit("gives_away", "len(value) >= LONG_ENOUGH and value in plain", "value and value in plain"),
+        Edit("_looked_for", 'plain if len(plain) >= LONG_ENOUGH else ""', "plain"),
     ),
     bug(
         "what came from outside is shared before a person released it",
@@ -1627,7 +1627,7 @@ BUGS = (
         "a secret in other words is told",
         "A3",
         "test_A3_a_rare_token_of_something_private_is_not_told_in_other_words",
-        Edit("gives_away", "any(token in squeezed for token in _rare(entry.value))", "False"),
+        Edit("gives_away", "token in squeezed", "False"),
     ),
     bug(
         "what is for one colleague is told to all",

@@ -62,6 +62,7 @@ def test_A12_what_was_forgotten_is_not_shared(home: Root) -> None:
         "the vault opens with ak 7781 zz",
         "it is A K 7 7 8 1 Z Z",
         "vault: AK.7781.ZZ, do not lose it",
+        "in words it is A K seven seven eight one Z Z",
     ],
 )
 def test_A3_a_rare_token_of_something_private_is_not_told_in_other_words(home: Root, told: str) -> None:
@@ -82,3 +83,18 @@ def test_A1_what_is_for_one_colleague_is_told_to_that_one_only(home: Root) -> No
 def test_what_is_disputed_is_not_told(home: Root) -> None:
     written(home, "working", "release: { value: on friday, visibility: shareable, disputes: releases }\n")
     assert shared(home) == []
+
+
+def test_A3_nor_is_it_told_by_a_key(home: Root) -> None:
+    vault = "vault: the vault code is AK-7781-ZZ\n"
+    written(home, "working", vault + "AK-7781-ZZ: { value: opens it, visibility: shareable }\n")
+    assert shareable(home).told == ()
+
+
+def test_A3_nor_a_piece_here_and_a_piece_there(home: Root) -> None:
+    pieces = ("AK-77", "81-ZZ")
+    text = "".join(f"part {n}: {{ value: it goes {each}, visibility: shareable }}\n" for n, each in enumerate(pieces))
+    written(home, "working", "vault: the vault code is AK-7781-ZZ\nday: friday\n" + text + SHARED.format("on friday"))
+    found = shareable(home)
+    assert [entry.key for entry in found.told] == ["release"]
+    assert [private for _, private in found.withheld] == ["vault", "vault"], "its owner is told of both"

@@ -18,7 +18,9 @@ from agent_worker.memory.memory import MemoryEntry
 from agent_worker.memory.words import day_month
 
 CHARACTERS_PER_TOKEN = 4
-LONG = 240  # characters, from which on a text is cut to what is about the question
+NEXT, AROUND = 0.7, 0.3  # what a sentence counts for the one before it, and for the one after it
+LONG = 240  # characters that a text may always have, before it is cut to what is about the question
+PART = 2  # of the space that is left, what the next text may take
 LEAST = 0.05  # worth of an entry that has nothing to do with the question
 
 _TRUST = {memory.USER: 1.0, memory.SELF: 0.9, memory.IMPORT: 0.6, memory.OUTSIDE: 0.4}
@@ -56,7 +58,8 @@ def choose(
     left, found, shown = budget, list[Choice](), list[MemoryEntry]()
     for worth, entry in _by_worth(held, relevance, first, today):
         why = _why(entry, relevance, first)
-        line = _line(entry, disputing.get(entry.key), question, whole=everything or entry.file in first)
+        room = None if everything or entry.file in first else max(LONG, left * CHARACTERS_PER_TOKEN // PART)
+        line = _line(entry, disputing.get(entry.key), question, room=room)
         size = _size(line)
         if not why and not everything:
             found.append(Choice(entry, "", worth, "not about it"))
@@ -104,8 +107,8 @@ def _why(entry: MemoryEntry, relevance: Mapping[tuple[str, str], float], first: 
     return "is about it" if relevance.get((entry.file, entry.key)) else ""
 
 
-def _line(entry: MemoryEntry, otherwise: MemoryEntry | None, question: str, *, whole: bool) -> str:
-    value = entry.value if whole else about(entry.value, question)
+def _line(entry: MemoryEntry, otherwise: MemoryEntry | None, question: str, *, room: int | None) -> str:
+    value = entry.value if room is None else about(entry.value, question, room=room)
     disputed = f"; disputed: {otherwise.value} ({_origin(otherwise)})" if otherwise else ""
     origin = _origin(entry)
     return f"{entry.key}: {value}{f' ({origin})' if origin else ''}{disputed}"
@@ -118,22 +121,23 @@ def _origin(entry: MemoryEntry) -> str:
     return ", ".join(filter(None, (said, day_month(entry.day) if said else "")))
 
 
-def about(text: str, question: str) -> str:
-    """A text, or of a long one the sentences that are about the question, in their order."""
-    if len(text) <= LONG:
+def about(text: str, question: str, *, room: int = LONG) -> str:
+    """A text, or of one that is longer than the room the sentences that are about the question, in their order."""
+    if len(text) <= room:
         return text
     asked = facts(question)
-    wanted = asked.words | asked.fixed
-    said = sentences(text)
-    scored = [(len((facts(each).words | facts(each).fixed) & wanted), -place) for place, each in enumerate(said)]
+    wanted, said = asked.words | asked.fixed, sentences(text)
+    alike = [len((facts(each).words | facts(each).fixed) & wanted) for each in said]
+    # What comes next is often the answer, and what stands around it is more often about it than the rest.
+    around = zip(alike, [0, *alike[:-1]], [*alike[1:], 0], strict=True)
+    near = [own + NEXT * before + AROUND * after for own, before, after in around]
     kept, size = set[int](), 0
-    for _, place in sorted(scored, reverse=True):
-        size += len(said[-place])
-        if kept and size > LONG:
+    for place in sorted(range(len(said)), key=lambda place: (-near[place], place)):
+        size += len(said[place]) + 1
+        if kept and size > room:
             break
-        kept.add(-place)
-    parts = [said[place] if place in kept else "" for place in range(len(said))]
-    return _with_gaps(parts)[: 2 * LONG]
+        kept.add(place)
+    return _with_gaps([each if place in kept else "" for place, each in enumerate(said)])[: max(room, 2 * LONG)]
 
 
 def _with_gaps(parts: Sequence[str]) -> str:

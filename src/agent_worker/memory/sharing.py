@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import lru_cache
 
 from agent_worker.core.later import dataclass, pattern
 from agent_worker.files.root import Root
@@ -24,6 +25,9 @@ MOST = 5
 LONG_ENOUGH = 8  # characters; shorter private values are part of honest sentences
 RARE = 6  # characters of a token that gives something away
 _TOKEN = pattern(r"[^\s\"'`,;()<>{}\[\]]+")
+PIECE = 3  # characters of such a token that are no chance, if another entry has the rest of it
+_DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_DIGIT_WORD = pattern(rf"\b(?:{'|'.join(_DIGITS)})\b")
 _ENTROPY = 3.3  # bits a character, of a token that nobody would say by chance
 
 
@@ -52,10 +56,18 @@ def shareable(root: Root, *, asker: str = "") -> Shared:
     """All that may be told to somebody."""
     entries = [entry for entry in memory.load(root).entries if entry.file != memory.ARCHIVE]
     marked = [e for e in entries if is_open(e, asker) and not e.from_outside and not e.disputes]
-    given_away = [(entry, gives_away(entry.value, entries, asker=asker)) for entry in marked]
+    private = [entry for entry in entries if not is_open(entry, asker)]
+    given_away = {entry.key: gives_away(said(entry), private) for entry in marked}
+    given_away |= _in_pieces([entry for entry in marked if not given_away[entry.key]], private)
     return Shared(
-        tuple(entry for entry, key in given_away if not key), tuple((entry, key) for entry, key in given_away if key)
+        tuple(entry for entry in marked if not given_away[entry.key]),
+        tuple((entry, key) for entry in marked if (key := given_away[entry.key])),
     )
+
+
+def said(entry: MemoryEntry) -> str:
+    """All of an entry that is told: who hears it hears its key."""
+    return f"{entry.key}: {entry.value}"
 
 
 def is_open(entry: MemoryEntry, asker: str = "") -> bool:
@@ -63,23 +75,45 @@ def is_open(entry: MemoryEntry, asker: str = "") -> bool:
     return entry.visibility in OPEN or asker in entry.share_with
 
 
-def gives_away(text: str, entries: Sequence[MemoryEntry], *, asker: str = "") -> str:
+def gives_away(text: str, private: Iterable[MemoryEntry]) -> str:
     """The key of a private entry that somebody would know who reads this; '' when there is none."""
     plain, squeezed = _plain(text), _squeezed(text)
-    for entry in entries:
-        if is_open(entry, asker):
-            continue
-        value = _plain(entry.value)
-        if len(value) >= LONG_ENOUGH and value in plain:
+    for entry in private:
+        value, tokens = _looked_for(entry.value)
+        if value and value in plain:
             return entry.key
-        if any(token in squeezed for token in _rare(entry.value)):
-            return entry.key
+        for token in tokens:
+            if token in squeezed:
+                return entry.key
     return ""
 
 
-def _rare(text: str) -> Iterator[str]:
+@lru_cache(20_000)
+def _looked_for(value: str) -> tuple[str, tuple[str, ...]]:
+    """What of a private text nobody may be told: its words, if they are long enough, and its rare tokens."""
+    plain = _plain(value)
+    return plain if len(plain) >= LONG_ENOUGH else "", _rare(value)
+
+
+def _in_pieces(marked: Sequence[MemoryEntry], private: Iterable[MemoryEntry]) -> dict[str, str]:
+    """Of entries that only together tell a rare token, a piece each: the key of what they give away."""
+    whose: dict[str, set[str]] = {}
+    for entry in marked:
+        for token in _TOKEN.findall(said(entry)):
+            whose.setdefault(_squeezed(token), set()).add(entry.key)
+    found = dict[str, str]()
+    for entry in private:
+        for token in _looked_for(entry.value)[1]:
+            for cut in range(PIECE, len(token) - PIECE + 1):
+                first, rest = whose.get(token[:cut]), whose.get(token[cut:])
+                if first and rest and not token[:cut].isalpha() | token[cut:].isalpha():
+                    found |= dict.fromkeys(first | rest, entry.key)
+    return found
+
+
+def _rare(text: str) -> tuple[str, ...]:
     """Tokens that nobody would say by chance: numbers, codes, names of machines, keys."""
-    return (_squeezed(token) for token in _TOKEN.findall(text) if _is_rare(token.strip(".:!?")))
+    return tuple(_squeezed(token) for token in _TOKEN.findall(text) if _is_rare(token.strip(".:!?")))
 
 
 def _is_rare(token: str) -> bool:
@@ -94,8 +128,9 @@ def _entropy(token: str) -> float:
 
 
 def _squeezed(text: str) -> str:
-    """Letters and digits only: whoever spells a code in pieces has told it."""
-    return "".join(filter(str.isalnum, text.casefold()))
+    """Letters and digits only, digits in words too: whoever spells a code in pieces has told it."""
+    spelled = _DIGIT_WORD.sub(lambda word: str(_DIGITS.index(word.group())), text.casefold())
+    return "".join(filter(str.isalnum, spelled))
 
 
 def _indexed(id: str, entry: MemoryEntry) -> index_tables.IndexEntry:

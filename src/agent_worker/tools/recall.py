@@ -281,7 +281,7 @@ def _not_from_others(context: ToolContext, done: str) -> None:
 
 async def _keeps_no_secret(home: Root, entry: memory.MemoryEntry) -> None:
     others = [each for each in (await asyncio.to_thread(memory.load, home)).entries if each.key != entry.key]
-    if key := sharing.gives_away(entry.value, others):
+    if key := sharing.gives_away(sharing.said(entry), [each for each in others if not sharing.is_open(each)]):
         raise Refused(f"it says what you keep private under {key!r}", hint="leave that out, or keep it private")
 
 
