@@ -49,7 +49,8 @@ async def _worded(context: ToolContext, home: Root, question: str, found: sharin
         return ""
     answer = await context.wording(question, [f"{entry.key}: {entry.value}" for entry in found.told])
     known = await asyncio.to_thread(memory.load, home)
-    return "" if sharing.gives_away(answer, known.entries, asker=context.identity.name) else answer
+    private = [entry for entry in known.entries if not sharing.is_open(entry, context.identity.name)]
+    return "" if sharing.gives_away(answer, private) else answer
 
 
 def _note(tx: Transaction, context: ToolContext, name: str, id: str, question: str, found: sharing.Shared) -> None:
