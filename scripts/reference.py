@@ -68,6 +68,8 @@ OTHERS = {
     "SSL_CERT_DIR": "the same, as a folder",
     "DISPLAY": "whether there is a screen on which `agent-worker web` can open a browser; or `WAYLAND_DISPLAY`",
     "WAYLAND_DISPLAY": "the same",
+    "DBUS_SESSION_BUS_ADDRESS": "handed to the command of a [notification](../guides/notifications.md)",
+    "XDG_RUNTIME_DIR": "the same",
     "CLAUDE_CONFIG_DIR": "where Claude Code has your login, if not where it usually is",
     "CLAUDE_CODE_OAUTH_TOKEN": "your login of Claude Code; handed to it where it has no key",
     "CODEX_HOME": "where Codex has your login, if not where it usually is",

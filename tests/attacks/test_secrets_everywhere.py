@@ -28,7 +28,16 @@ kickoff: "go: ${{ params.how }}"
 """
 #: Not for the disk, or they end what is tested.
 APART = {"backup", "leftovers_remove", "run", "events", "demo_start", "skill_import", "remote_look", "remote_update"}
-APART |= {"skill_look", "agent_delete", "workflow_stop", "backend_test", "agent_create", "agent_edit", "soul_edit"}
+APART |= {
+    "skill_look",
+    "agent_delete",
+    "workflow_stop",
+    "workflow_finish",
+    "backend_test",
+    "agent_create",
+    "agent_edit",
+    "soul_edit",
+}
 
 
 @pytest.fixture

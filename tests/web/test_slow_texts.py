@@ -23,8 +23,9 @@ from agent_worker.core.clock import SystemClock
 from agent_worker.core.mentions import find_mentions
 from agent_worker.core.redaction import Redactor
 from agent_worker.daemon.web import agents as agent_pages
+from agent_worker.daemon.web import conversation, runs
 from agent_worker.daemon.web import documents as document_pages
-from agent_worker.daemon.web import runs, workspaces
+from agent_worker.daemon.web.conversation import PAGE
 from agent_worker.daemon.web.inbox import inbox_view
 from agent_worker.daemon.web.proposals import proposal_views
 from agent_worker.daemon.web.prose import LONGEST, LONGEST_CODE, code, made_prose, prepared, prose
@@ -40,7 +41,6 @@ from agent_worker.daemon.web.rendering import (
     end_rendering,
     is_light,
 )
-from agent_worker.daemon.web.workspaces import PAGE
 from agent_worker.service import documents, memory
 from agent_worker.service.documents import COMPARED, LONGEST_CHANGE, _difference
 from agent_worker.service.service import Service
@@ -273,7 +273,7 @@ async def shown(tmp_path: Path, text: str) -> AsyncIterator[dict[str, Any]]:
         yield {
             "document": document_pages.document(service, "@review", "plan.md", here),
             "file": document_pages.document(service, "@review", "plan.json", here),
-            "message": workspaces.messages_of(service, "review", here),
+            "message": conversation.messages_of(service, "@review", here),
             "run": runs.run(service, run["id"], here),
             "note": agent_pages.note(service, "alice", "2026-01-01-long.md", here),
             "memory": agent_pages.agent(service, "alice", here),

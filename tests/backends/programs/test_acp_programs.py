@@ -184,7 +184,7 @@ def test_B4_B7_nothing_in_the_repository_is_obeyed_and_only_files_of_it_are_chan
     lay(place, WORDS, marker)
     lay(Path(there.environ["HOME"]), OF_THE_USER, marker)
     subprocess.run(["git", "init", "-q", str(place)], check=True)  # above a repository they do not look
-    there.hire(agent, program, more=f"cwd: {agent}\n")
+    there.hire(agent, program, more=f"cwd: {agent}\nproject_instructions: false\n")
     there.model.mind = writes(program, [place / "in.txt", outside])
     assert there.ask(agent)["text"] == "Done."
     assert (place / "in.txt").read_text().strip() == "hello"

@@ -225,7 +225,7 @@ def test_B4_nothing_that_lies_in_the_repository_is_obeyed(there: World, agent: s
         (Path(there.environ["HOME"]) / own).mkdir(exist_ok=True)
     (Path(there.environ["HOME"]) / ".claude" / "CLAUDE.md").write_text("CANARY-USER")
     (Path(there.environ["HOME"]) / ".codex" / "AGENTS.md").write_text("CANARY-USER")
-    there.hire(agent, program, more=f"cwd: {agent}\n")
+    there.hire(agent, program, more=f"cwd: {agent}\nproject_instructions: false\n")
     there.model.mind = say("Fine.")
     assert there.ask(agent)["text"] == "Fine."
     assert "CANARY" not in "".join(words(each.body) for each in there.asked())
