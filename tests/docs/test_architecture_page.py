@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_worker.trust.powers import python_tree
+
 ROOT = Path(__file__).parent.parent.parent
 SOURCE = ROOT / "src" / "agent_worker"
 PAGES = ("docs/architecture.md", "docs/words.md")
@@ -39,7 +41,7 @@ def names_of(module: Path) -> set[str]:
     if not module.is_file():
         return set()
     defined: set[str] = set()
-    for node in ast.parse(module.read_text("utf-8")).body:
+    for node in python_tree(module.read_text("utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             defined.add(node.name)
         elif isinstance(node, ast.Assign):

@@ -26,6 +26,7 @@ from agent_worker.tools.person import ask_user
 from agent_worker.tools.recall import HISTORY, OWN
 from agent_worker.tools.skills import find_skills
 from agent_worker.tools.toolbox import TASK, TEAM
+from agent_worker.trust.powers import python_tree
 
 _TOOLS = ("bash", *TASK)
 _DYNAMIC = "@${{"  # whom this calls on is known when it is filled in
@@ -115,7 +116,7 @@ def _of_python(reference: str, root: Path, index: int) -> Iterator[Broken]:
     path, _, name = reference.rpartition(":")
     relative = path.removeprefix("./")
     try:
-        tree = ast.parse(Root(root.resolve()).read_text(relative))
+        tree = python_tree(Root(root.resolve()).read_text(relative))
     except NotFound:
         yield Broken(("tools", index), f"there is no file {relative} in the project", _near(relative, root))
         return

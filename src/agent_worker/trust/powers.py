@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import os
 import shlex
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path, PurePosixPath
@@ -45,6 +46,7 @@ Kind = Literal[
     "settings",
 ]
 
+_PARSING = threading.Lock()
 #: What the programs read from a project by themselves and obey: hooks, servers, addresses, permissions, plugins.
 SETTINGS: dict[str, tuple[str, ...]] = {
     "claude": (".mcp.json", ".claude/settings.json", ".claude/settings.local.json"),
@@ -213,10 +215,16 @@ def _python(tool: ToolSettings, who: str, root: Path) -> Power:
     )
 
 
+def python_tree(source: str) -> ast.Module:
+    """Parsed one at a time: Python 3.11 may take two threads that parse at once for a recursion gone wrong."""
+    with _PARSING:
+        return ast.parse(source)
+
+
 def _loads_others(source: str) -> bool:
     """Does this Python look as if it took more code from the project when it is loaded?"""
     try:
-        nodes = list(ast.walk(ast.parse(source)))
+        nodes = list(ast.walk(python_tree(source)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False  # nor does it run
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
