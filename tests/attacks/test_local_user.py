@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
 import socket
 import threading
 import time
@@ -14,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from tests.patience import PATIENCE, eventually
-from tests.shells.served import ROUTES, Served, fresh_daemon_command, served
+from tests.shells.served import ROUTES, Served, fresh_daemon_command, kill_daemon, served
 
 from agent_worker.client.connection import connect
-from agent_worker.client.discovery import DaemonFile, make_home, signal_daemon, write_daemon
+from agent_worker.client.discovery import DaemonFile, make_home, write_daemon
 from agent_worker.daemon.http.asgi import Message, Receive, Send
 from agent_worker.daemon.http.connection import CROWD, STRANGERS
 from agent_worker.daemon.http.request_guard import Admin, RequestGuard, Tokens
@@ -169,7 +168,7 @@ def test_U7_a_hostile_listener_on_a_stale_port_learns_nothing(tmp_path: Path) ->
             assert client.found.port != stale.port
             assert client.request("GET", "/projects")[0] == 200
         finally:
-            signal_daemon(home, client.found, signal.SIGKILL)
+            kill_daemon(home, client.found)
     assert heard  # it was asked to prove itself
     for word in (stale.token, client.found.token, "authorization", "bearer"):
         assert word.lower().encode() not in heard.lower()

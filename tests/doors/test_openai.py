@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,10 +14,9 @@ from tests import stored
 from tests.fakes.model_protocols import Answer
 from tests.fakes.model_server import ModelServer
 from tests.patience import PATIENCE, eventually
-from tests.shells.served import Served, daemon_command, served
+from tests.shells.served import Served, daemon_command, kill_daemon, served
 
 from agent_worker.client.connection import connect
-from agent_worker.client.discovery import signal_daemon
 
 ASKS = """backend: mock
 script:
@@ -142,7 +140,7 @@ def test_a_session_outlives_the_daemon(tmp_path: Path) -> None:
         key = token(daemon)
         with library(daemon, key) as client:
             first = client.responses.create(model="alice", input="one", conversation="lasting")
-        signal_daemon(daemon.home, daemon.client.found, signal.SIGKILL)
+        kill_daemon(daemon.home, daemon.client.found)
         again = connect(home=daemon.home, command=daemon_command(), patience=PATIENCE)
         with library(replace(daemon, client=again), key) as client:
             second = client.responses.create(model="alice", input="two", previous_response_id=first.id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import signal
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -19,10 +18,9 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 from tests.patience import PATIENCE, eventually
-from tests.shells.served import Served, daemon_command, served
+from tests.shells.served import Served, daemon_command, kill_daemon, served
 
 from agent_worker.client.connection import connect
-from agent_worker.client.discovery import signal_daemon
 from agent_worker.core.errors import BadInput
 from agent_worker.definitions.notifications import Sink, read_notifications
 from agent_worker.doors.outbox.timing import TRIES, due, wait_after
@@ -115,7 +113,7 @@ def test_what_was_not_told_when_we_died_is_told_by_the_next_daemon(tmp_path: Pat
         with served(tmp_path, alice=ASKS) as daemon:
             asked(daemon)
             assert eventually(lambda: listed(daemon)[0]["trouble"] == "it answered 503")
-            signal_daemon(daemon.home, daemon.client.found, signal.SIGKILL)
+            kill_daemon(daemon.home, daemon.client.found)
             connect(home=daemon.home, command=daemon_command(), patience=PATIENCE)
             assert eventually(lambda: len(got) == 2)
     first, second = (json.loads(body) for _, body in got)

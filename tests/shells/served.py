@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 
 import psutil
 from tests import stored
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, eventually
 from tests.shells import nursery
 from tests.teams import write_project
 
 from agent_worker.client.connection import COMMAND, Client, connect
-from agent_worker.client.discovery import LOG_FILE, read_daemon, signal_daemon
+from agent_worker.client.discovery import LOG_FILE, DaemonFile, is_running, read_daemon, signal_daemon
 from agent_worker.daemon.web.site import VIEWS
 from agent_worker.service.catalogue import OPERATIONS
 
@@ -224,7 +224,13 @@ def served(
         yield made
     finally:
         # Whichever it is by now: one that was stopped by a command is started again by the next.
-        signal_daemon(tmp / "home", read_daemon(tmp / "home") or client.found, signal.SIGKILL)
+        kill_daemon(tmp / "home", read_daemon(tmp / "home") or client.found)
+
+
+def kill_daemon(home: Path, found: DaemonFile) -> None:
+    """`kill -9`, and it is gone: a process that was killed holds its locks until the kernel has come to it."""
+    signal_daemon(home, found, signal.SIGKILL)
+    assert eventually(lambda: not is_running(found))
 
 
 def frames(connection: socket.socket) -> Iterator[dict[str, str]]:

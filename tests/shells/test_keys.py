@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
 from tests import stored
 from tests.fakes.model_server import ModelServer
 from tests.patience import PATIENCE, eventually
-from tests.shells.served import Served, fresh_daemon_command
+from tests.shells.served import Served, fresh_daemon_command, kill_daemon
 from tests.shells.terminal import KEYS, Terminal, terminal_knowing
 
 from agent_worker.client.connection import connect
-from agent_worker.client.discovery import signal_daemon
 
 KEY, OTHER = "sk-canary-of-these-tests", "sk-another-canary-of-theirs"
 SDK = {"alice": "backend: sdk\nmodel: openai-chat/gpt-5\nprompt: { system: You are alice. }\n"}
@@ -130,7 +128,7 @@ async def test_work_that_a_restart_without_keys_takes_up_waits_instead_of_failin
         daemon = terminal.daemon
         await told(terminal, "send", "alice", "hello")
         await asyncio.to_thread(eventually, lambda: used(server))
-        signal_daemon(daemon.home, daemon.client.found, signal.SIGKILL)
+        kill_daemon(daemon.home, daemon.client.found)
         keyless = ("env", *(part for name in KEYS for part in ("-u", name)))
         command = (*keyless, *fresh_daemon_command(OPENAI_BASE_URL=server.url("ok", "/v1")))
         client = await asyncio.to_thread(connect, home=daemon.home, command=command, patience=PATIENCE)
@@ -142,7 +140,7 @@ async def test_work_that_a_restart_without_keys_takes_up_waits_instead_of_failin
             await state_is(again, "idle")
             assert used(server) == [KEY, OTHER]
         finally:
-            signal_daemon(daemon.home, client.found, signal.SIGKILL)
+            kill_daemon(daemon.home, client.found)
 
 
 async def test_a_projects_env_file_is_used_once_it_is_approved(tmp_path: Path, server: ModelServer) -> None:

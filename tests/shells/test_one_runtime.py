@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests import stored
 from tests.patience import PATIENCE, eventually
-from tests.shells.served import Served, daemon_command, served
+from tests.shells.served import Served, daemon_command, kill_daemon, served
 from tests.shells.terminal import Terminal
 from tests.teams import write_project
 
 import agent_worker
 from agent_worker import InUse
 from agent_worker.client.connection import connect
-from agent_worker.client.discovery import signal_daemon
 
 FILES = "workspace: { provider: file }\n"
 
@@ -51,21 +49,21 @@ async def test_S7_a_project_that_a_program_has_is_refused_alone_and_taken_up_whe
     with served(tmp_path) as daemon:
         write_project(daemon.project, ["alice", "bob"], workflow=FILES)
         Terminal(daemon).says("start", "review", "-b")
-        signal_daemon(daemon.home, daemon.client.found, signal.SIGKILL)
+        kill_daemon(daemon.home, daemon.client.found)
         async with agent_worker.local(daemon.project):
             client = connect(home=daemon.home, command=daemon_command(), patience=PATIENCE)
             again = Served(client, daemon.home, daemon.project)
             try:
                 await _refused_alone(again, tmp_path)
             except BaseException:
-                signal_daemon(again.home, again.client.found, signal.SIGKILL)
+                kill_daemon(again.home, again.client.found)
                 raise
         try:
             assert eventually(lambda: again.read(stored.workspaces, state="running"))  # and nobody asked for it
             assert "not running" not in Terminal(again).says("send", "@review", "hello again")
             assert "project" not in checks(Terminal(again))
         finally:
-            signal_daemon(again.home, again.client.found, signal.SIGKILL)
+            kill_daemon(again.home, again.client.found)
 
 
 async def _refused_alone(daemon: Served, tmp: Path) -> None:
@@ -100,4 +98,4 @@ def test_S7_the_daemon_of_another_home_is_told_which_one_has_the_project(tmp_pat
             assert f"AGENT_WORKER_HOME='{home}' agent-worker stop --all" in first.stderr
             Terminal(daemon).run("stop", "--all")
         finally:
-            signal_daemon(home, client.found, signal.SIGKILL)
+            kill_daemon(home, client.found)

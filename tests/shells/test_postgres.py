@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.patience import PATIENCE, eventually
 from tests.postgresql import Cluster
-from tests.shells.served import Served, daemon_command, served
+from tests.shells.served import Served, daemon_command, kill_daemon, served
 from tests.shells.terminal import Terminal
 
 from agent_worker.client.connection import connect
-from agent_worker.client.discovery import DATABASE_VARIABLE, signal_daemon
+from agent_worker.client.discovery import DATABASE_VARIABLE
 
 
 def runs(daemon: Served) -> list[dict[str, Any]]:
@@ -32,7 +31,7 @@ def test_what_was_said_and_done_outlives_a_daemon_that_is_killed(cluster: Cluste
         assert eventually(lambda: [run["agent"] for run in runs(daemon) if run["state"] == "done"].count("bob"))
         before = {run["id"] for run in runs(daemon)}
         assert not (daemon.home / "state.db").exists()
-        signal_daemon(daemon.home, daemon.client.found, signal.SIGKILL)
+        kill_daemon(daemon.home, daemon.client.found)
         command = daemon_command(**{DATABASE_VARIABLE: url})
         again = Served(connect(home=daemon.home, command=command, patience=PATIENCE), daemon.home, daemon.project)
         assert before <= {run["id"] for run in runs(again)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,11 +15,10 @@ import pytest
 from tests import stored
 from tests.patience import PATIENCE, eventually
 from tests.repositories import Repository
-from tests.shells.served import Served, daemon_command, served
+from tests.shells.served import Served, daemon_command, kill_daemon, served
 from tests.shells.terminal import Terminal
 
 from agent_worker.client.connection import connect
-from agent_worker.client.discovery import signal_daemon
 
 FLOW = """
 agents:
@@ -173,7 +171,7 @@ def test_a_started_one_goes_on_after_a_kill_at_the_commit_it_was_started_at(
         (workspace,) = daemon.read(stored.workspaces)
         assert workspace["file"] == source.replace("@main//", f"@{commit}/")
         repository.commit({"flows/elsewhere.yaml": "no workflow any more"})
-        signal_daemon(daemon.home, daemon.client.found, signal.SIGKILL)
+        kill_daemon(daemon.home, daemon.client.found)
         again = connect(home=daemon.home, command=daemon_command(), patience=PATIENCE)
         try:
             second = Terminal(replace(daemon, client=again))
@@ -186,7 +184,7 @@ def test_a_started_one_goes_on_after_a_kill_at_the_commit_it_was_started_at(
             assert said == 2, "kicked off once"
             assert [each["target"] for each in second.json("schedule", "list")] == ["alice"]
         finally:
-            signal_daemon(daemon.home, again.found, signal.SIGKILL)
+            kill_daemon(daemon.home, again.found)
 
 
 # --- skills -------------------------------------------------------------------------------------------------------

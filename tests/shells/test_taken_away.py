@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,9 @@ from typing import Any
 import psutil
 from tests.faults.test_taken_away import reader
 from tests.patience import eventually
-from tests.shells.served import Served, served
+from tests.shells.served import Served, kill_daemon, served
 from tests.shells.terminal import Terminal
 from tests.teams import write_project
-
-from agent_worker.client.discovery import signal_daemon
 
 FILES = "workspace: { provider: file }\n"
 
@@ -43,7 +40,7 @@ def test_D12_a_log_lost_while_the_daemon_was_dead_is_told_and_what_was_said_come
             for n in range(30):
                 daemon.do("POST", "/send", to="@review", message=f"message {n}")
             assert eventually(lambda: channel.exists() and len(channel.read_text().splitlines()) == 30)
-            signal_daemon(daemon.home, daemon.client.found, signal.SIGKILL)
+            kill_daemon(daemon.home, daemon.client.found)
             assert eventually(lambda: is_dead(daemon))
             (daemon.home / "state.db-wal").unlink()
         code, found = database_check(terminal)

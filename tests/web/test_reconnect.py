@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 from collections.abc import Iterator
 
 import pytest
 from tests.patience import PATIENCE, eventually
-from tests.shells.served import Served, daemon_command, served
+from tests.shells.served import Served, daemon_command, kill_daemon, served
 from tests.web.browser import Visit, code_of, needs_chromium, say, start, wait
 
 from agent_worker.client.connection import connect
-from agent_worker.client.discovery import signal_daemon
 
 pytestmark = needs_chromium
 
@@ -74,7 +72,7 @@ def test_a_new_daemon_signs_nobody_out_and_the_page_goes_on_where_it_was(guest: 
     box.fill("half a thought")
     guest.daemon.beside(guest.daemon.project.parent / "elsewhere")
     old = guest.daemon.client
-    signal_daemon(guest.daemon.home, old.found, signal.SIGKILL)
+    kill_daemon(guest.daemon.home, old.found)
     page.get_by_text("Not connected").wait_for()
     command = daemon_command(AGENT_WORKER_PORT=str(port))
     again = connect(home=guest.daemon.home, command=command, patience=PATIENCE)
@@ -98,5 +96,5 @@ def test_a_new_daemon_signs_nobody_out_and_the_page_goes_on_where_it_was(guest: 
         page.get_by_role("button", name="Open").click()
         page.get_by_role("heading", name="Sign in").wait_for(state="hidden")
     finally:
-        signal_daemon(guest.daemon.home, again.found, signal.SIGKILL)
+        kill_daemon(guest.daemon.home, again.found)
         guest.complaints.clear()  # a line that breaks is told to the console too
