@@ -10,7 +10,7 @@ from tests.recorders import by_hand, recorder_of
 from tests.teams import Team, open_team
 
 from agent_worker.agents import run_end
-from agent_worker.agents.recorder import RESULT_LIMIT, SHOWN
+from agent_worker.agents.call_texts import RESULT_LIMIT, SHOWN
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import TestClock

@@ -22,7 +22,7 @@ from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.definitions.fields import parse_duration
 from agent_worker.definitions.settings import PROMPTS_KEPT, VARIABLES
 from agent_worker.tools.tool import ToolSpec
-from agent_worker.work import queue, sent_texts
+from agent_worker.work import run_rows, sent_texts
 from agent_worker.work.sent_texts import MARK, SentIds
 
 KEPT = timedelta(seconds=PROMPTS_KEPT)  #: that texts are kept, unless the user says else
@@ -187,21 +187,21 @@ def _keep(tx: Transaction, job: Assignment, outgoing: OutgoingPrompt, too_old: i
         if digest not in outgoing.stored
     }
     sent = outgoing.ids(new).dump() if texts else ""
-    queue.keep_manifest(tx, job.run, outgoing.manifest, sent=sent)
+    run_rows.keep_manifest(tx, job.run, outgoing.manifest, sent=sent)
     nothing_old = too_old is not None and sent_texts.forget_before(tx, too_old, most=_AT_ONCE) < _AT_ONCE
     return StoredTexts(new, nothing_old)
 
 
 def _add_lesson(tx: Transaction, job: Assignment, model: str, texts: Sequence[str], *, now: int) -> None:
-    row = queue.manifest_of(tx, job.run)
+    row = run_rows.manifest_of(tx, job.run)
     ids = SentIds.load(row["sent"])
     kept = (sent_texts.keep(tx, text, agent=job.fence.agent, workspace=job.workspace, now=now) for text in texts)
     if ids.sections:
-        queue.keep_manifest(tx, job.run, row["manifest"], sent=replace(ids, lesson=(model, *kept)).dump())
+        run_rows.keep_manifest(tx, job.run, row["manifest"], sent=replace(ids, lesson=(model, *kept)).dump())
 
 
 def _add_preface(tx: Transaction, job: Assignment, text: str, *, is_kept: bool, now: int) -> None:
-    row = queue.manifest_of(tx, job.run)
+    row = run_rows.manifest_of(tx, job.run)
     entries, ids = json.loads(row["manifest"] or "[]"), SentIds.load(row["sent"])
     at = sum(entry["part"] == "system" for entry in entries)
     size = tokens_in(text)
@@ -212,4 +212,4 @@ def _add_preface(tx: Transaction, job: Assignment, text: str, *, is_kept: bool, 
         id = sent_texts.keep(tx, text, agent=job.fence.agent, workspace=job.workspace, now=now)
         ids = ids.with_section(at, until, id)
     entries[at:until] = [entry]
-    queue.keep_manifest(tx, job.run, json.dumps(entries), sent=ids.dump() if ids.sections else "")
+    run_rows.keep_manifest(tx, job.run, json.dumps(entries), sent=ids.dump() if ids.sections else "")
