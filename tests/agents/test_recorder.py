@@ -112,7 +112,7 @@ async def test_Q5_a_call_with_an_unknown_outcome_is_made_again_only_if_its_tool_
     begun = recorder_of(queued, job, knock, look)
     for name, each in (("knock", knock), ("look", look)):  # as if we had died in the middle of both
         place = CallPosition(job.lead.work, 0, name)
-        assert await queued.write(begun._start, place, Call(name, name, {}), each) is None
+        assert await queued.write(begun._record.start, place, Call(name, name, {}), each) is None
     made.clear()
     results = [await recorder_of(queued, job, knock, look).call(0, Call(name, name, {})) for name in ("knock", "look")]
     assert made == ["look"]

@@ -692,7 +692,7 @@ BUGS = (
         "each try of a model that refuses is a run of its own",
         "Q8",
         "test_Q8_tries_of_a_model_that_refuses_are_one_run_and_one_wait",
-        Edit("_taken_up", "if not known: ...", "if True:\n    return None"),
+        Edit("take_up", "if not known: ...", "if True:\n    return None"),
     ),
     bug(
         "each try of a model that refuses begins the wait anew",
@@ -710,7 +710,7 @@ BUGS = (
         "a run waits for ever for work that was cancelled",
         "Q10",
         "test_Q10_whoever_cancels_work_between_two_tries_is_told_that_it_had_begun",
-        Inside("end_one", "instruction = :id and state = 'waiting'", "instruction = :id and state = 'nowhere'"),
+        Inside("end_waiting", "instruction = :id and state = 'waiting'", "instruction = :id and state = 'nowhere'"),
     ),
     bug(
         "what a person tries out is charged to nobody",
@@ -1330,7 +1330,7 @@ BUGS = (
         "test_Q3_mentions_are_not_taken_together_with_one_whose_worker_died",
         Edit(
             "companions",
-            'first["source"] != "channel" or (first["attempts"] and lost_runs(tx, first["id"]))',
+            'first["source"] != "channel" or (first["attempts"] and run_rows.lost_runs(tx, first["id"]))',
             'first["source"] != "channel"',
         ),
     ),
