@@ -73,11 +73,11 @@ class WorkingCopies:
 
     def _hear(self, event: Ended) -> None:
         if event.workspace == self._workspace and event.agent in self._copies:
-            task = asyncio.create_task(self._offer(event.agent), name=f"changes of {event.name}")
+            task = asyncio.create_task(self._offer(event.agent, event.run), name=f"changes of {event.name}")
             self._offering.add(task)
             task.add_done_callback(self._offering.discard)
 
-    async def _offer(self, agent: str) -> None:
+    async def _offer(self, agent: str, run: str) -> None:
         copy = self._copies[agent]
         await self._leaves(agent, self._workspace)
         try:
@@ -88,7 +88,7 @@ class WorkingCopies:
             self._told[agent] = changes
             now = self._clock.micros()
             await self._database.write(
-                _tell, self._workspace, _sentence(copy.agent, changes, kept), changes.patch, now=now
+                _tell, self._workspace, _sentence(copy.agent, changes, kept), changes.patch, run=run, now=now
             )
         except (AgentWorkerError, OSError) as error:
             log.warning("the changes of %s could not be offered: %s", copy.agent, error)
@@ -113,7 +113,7 @@ def _listed(names: Sequence[str], separator: str) -> str:
     return separator.join(names[:NAMED]) + more
 
 
-def _tell(tx: Transaction, workspace: str, text: str, patch: str, *, now: int) -> None:
+def _tell(tx: Transaction, workspace: str, text: str, patch: str, *, run: str, now: int) -> None:
     resource = resources.store(tx, workspace, patch).id if patch else None
-    draft = channel.Draft(workspace=workspace, sender="system", text=text, kind="system", resource=resource)
+    draft = channel.Draft(workspace=workspace, sender="system", text=text, kind="system", resource=resource, run=run)
     channel.post(tx, draft, now=now)
