@@ -17,7 +17,7 @@ SAID = 200  #: characters of each
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class CausingMessage:
     """One message on the way to a run."""
 
     seq: int
@@ -50,8 +50,8 @@ class RunCopy:
 
 @dataclass(frozen=True, slots=True)
 class Causes:
-    chain: list[Cause] = field(default_factory=list)  #: from the request to the message it was called by
-    beside: list[Cause] = field(default_factory=list)  #: that it was given together with the last of these
+    chain: list[CausingMessage] = field(default_factory=list)  #: from the request to the message it was called by
+    beside: list[CausingMessage] = field(default_factory=list)  #: that it was given together with the last of these
     woke: list[WokenRun] = field(default_factory=list)
     copy: RunCopy | None = None
 
@@ -67,7 +67,7 @@ def causes_of(tx: Transaction, run: Row, message: str | None) -> Causes:
     return Causes(chain[::-1], beside, *_came_of(tx, run))
 
 
-def _chain(tx: Transaction, message: Row | None) -> Iterator[Cause]:
+def _chain(tx: Transaction, message: Row | None) -> Iterator[CausingMessage]:
     """The newest first: a message, the one that the run was called by which said it, and so on."""
     for _ in range(LONGEST):
         if message is None:
@@ -88,9 +88,9 @@ def _came_of(tx: Transaction, run: Row) -> tuple[list[WokenRun], RunCopy | None]
     return woke, copy
 
 
-def _cause(row: Row) -> Cause:
+def _cause(row: Row) -> CausingMessage:
     place = str(workspace_rows.name_of(row))
-    return Cause(row["seq"], row["sender"], row["text"][:SAID], row["at"], place, row["run"], row["proposal"])
+    return CausingMessage(row["seq"], row["sender"], row["text"][:SAID], row["at"], place, row["run"], row["proposal"])
 
 
 _MESSAGE = """

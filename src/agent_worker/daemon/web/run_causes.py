@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent_worker.core.states import told
 from agent_worker.daemon.web.frame import dot, link, shown_name, source, when
 from agent_worker.daemon.web.markup import Child, Html, h
-from agent_worker.service.causes import Cause, Causes, RunCopy, WokenRun
+from agent_worker.service.causes import Causes, CausingMessage, RunCopy, WokenRun
 from agent_worker.service.runs import Explained
 
 
@@ -32,7 +32,7 @@ def _led_to_it(causes: Causes, project: str | None) -> list[Child]:
     ]
 
 
-def _message(each: Cause, project: str | None, note: str = "") -> Html:
+def _message(each: CausingMessage, project: str | None, note: str = "") -> Html:
     place = link("workspace", each.workspace, project=project)
     votes = link("workspace", each.workspace, project=project, tab="decisions")
     return h(
