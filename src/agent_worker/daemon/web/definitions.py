@@ -24,10 +24,10 @@ kickoff: "@alice please begin"
 
 
 @operation("GET", "/page/file")
-async def file(service: Service, file: str, project: str | None = None) -> View:
-    """The file of an agent or a workflow."""
+async def file(service: Service, file: str, project: str | None = None, line: int = 0) -> View:
+    """The file of an agent or a workflow; `line` is the one to look at."""
     found = await definition_files.definition_show(service, file, project)
-    return View(file, _view(found, project, title=file))
+    return View(file, _view(found, project, title=file, line=line))
 
 
 @operation("GET", "/page/new")
@@ -47,7 +47,7 @@ def edit_link(text: str, file: str, project: str | None) -> Html | None:
     return h("a", text, href=link("file", f"{folder}/{PurePath(file).name}", project=project), class_="less")
 
 
-def _view(found: DefinitionText, project: str | None, *, title: str, is_new: bool = False) -> Html:
+def _view(found: DefinitionText, project: str | None, *, title: str, is_new: bool = False, line: int = 0) -> Html:
     where = h("input", name="file", value=found.file, required=True, aria_label="File", class_="code")
     fixed = {} if is_new else {"file": found.file, "was": found.text}
     return h(
@@ -64,6 +64,7 @@ def _view(found: DefinitionText, project: str | None, *, title: str, is_new: boo
                 required=True,
                 aria_label=f"Text of {found.file}",
                 class_="code",
+                data_line=line or None,
             ),
             h("ul", [h("li", each) for each in found.problems], class_="problems", aria_live="polite"),
             h("pre", class_="diff", hidden=True, aria_label="What saving would change"),

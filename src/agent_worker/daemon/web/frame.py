@@ -51,10 +51,17 @@ def panel(*content: Child, src: str, on: str, of: str = "", part: str = "", labe
 
 
 def form(
-    do: str, *content: Child, label: str, class_: str = "", then: str = "", tells: str = "", **fixed: str | None
+    do: str,
+    *content: Child,
+    label: str,
+    class_: str = "",
+    then: str = "",
+    tells: str = "",
+    trust: str = "",
+    **fixed: str | None,
 ) -> Html:
     """Does an operation with what is in its fields. `then` is where to go after it; `tells` is the id of the `answer`
-    that shows what the operation told."""
+    that shows what the operation told; `trust` says about what to ask if it is refused for want of an approval."""
     hidden = [h("input", type="hidden", name=name, value=value) for name, value in fixed.items() if value is not None]
     return h(
         "form",
@@ -65,6 +72,7 @@ def form(
         data_do=do,
         data_then=then or None,
         data_tells=tells or None,
+        data_trust=trust or None,
         aria_label=label,
     )
 

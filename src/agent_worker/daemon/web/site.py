@@ -18,6 +18,7 @@ from agent_worker.daemon.http.request_guard import Tokens
 from agent_worker.daemon.http.routes import Endpoint, Routes, arguments, failure, route
 from agent_worker.daemon.web import (
     agents,
+    approvals,
     conversation,
     definitions,
     documents,
@@ -27,6 +28,8 @@ from agent_worker.daemon.web import (
     proposals,
     runs,
     search,
+    side,
+    starting,
     workspaces,
 )
 from agent_worker.daemon.web.login import SECONDS, LoginCodes, PageTokens
@@ -34,11 +37,27 @@ from agent_worker.files.root import Root
 from agent_worker.service.operation import Operation, operations_in
 from agent_worker.service.service import Service
 
-_MODULES = (home, workspaces, conversation, documents, proposals, agents, memory, definitions, runs, inbox, search)
+_MODULES = (
+    side,
+    home,
+    starting,
+    approvals,
+    workspaces,
+    conversation,
+    documents,
+    proposals,
+    agents,
+    memory,
+    definitions,
+    runs,
+    inbox,
+    search,
+)
 VIEWS: tuple[Operation, ...] = tuple(each for module in _MODULES for each in operations_in(module))
 _KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _NAMES = ("app", "api", "live", "place", "forms", "definition", "conversation", "follow", "unread", "compose", "keys")
-_FILES = (*(f"{name}.js" for name in _NAMES), "style.css", "icon.svg")
+_STYLES = ("style.css", "now.css", "make.css")
+_FILES = (*(f"{name}.js" for name in _NAMES), *_STYLES, "icon.svg")
 
 #: What needs no token: path → methods.
 STRANGERS = {"/": {"GET"}, "/page/login": {"POST"}} | {f"/page/{name}": {"GET"} for name in _FILES}

@@ -13,7 +13,7 @@ import { keys } from "./keys.js";
 const [side, main, line, door, menu] = ["side", "main", "line", "door", "menu"].map((id) => document.getElementById(id));
 const badge = menu.querySelector(".badge");
 const SIDE = "/page/side";
-const KINDS = { home: [], workspace: ["at"], doc: ["at"], agent: ["name"], run: ["run"], inbox: [], file: ["file"], new: ["kind"], search: ["query"] };
+const KINDS = { home: [], workspace: ["at"], doc: ["at"], agent: ["name"], run: ["run"], inbox: [], file: ["file"], new: ["kind"], search: ["query"], start: ["workflow"], approval: [] };
 const SOURCES = { doc: "document" };
 let conversation = null, title = "agent-worker", shown = 0;
 let meanwhile = null;  // what happens while a view is on its way
@@ -65,13 +65,27 @@ function codeInAddress() {
 
 function place() {
   const [path, query = ""] = location.hash.slice(2).split("?");
-  const [kind, ...names] = path.split("/").map(decodeURIComponent);
-  const known = kind in KINDS ? kind : "home";
-  const given = new URLSearchParams(query);
+  const [kind, ...names] = path.split("/").map(unquoted);
+  if (!Object.hasOwn(KINDS, kind || "home")) throw new Failure(404, { message: "There is nothing at this address." });
+  const known = kind || "home", given = new URLSearchParams(query);
   if (given.has("in")) { given.set("project", given.get("in")); given.delete("in"); }
   KINDS[known].forEach((name, n) => given.set(name, names[n] ?? ""));
-  return { kind: known, source: `/page/${SOURCES[known] ?? known}?${given}` };
+  return `/page/${SOURCES[known] ?? known}?${given}`;
 }
+
+const unquoted = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
+
+/** What cannot be shown is said where it would have stood, with a way on. */
+function cannot(error) {
+  fill(main, '<div class="plain nowhere"><h1></h1><p class="empty"></p><p><a class="button" href="#/home">Home</a> <button type="button" class="quiet" data-again>Try again</button></p></div>');
+  main.querySelector("h1").textContent = sentence(error.message);
+  main.querySelector(".empty").textContent = error.hint;
+  main.querySelector("[data-again]").addEventListener("click", show);
+  title = "Not shown";
+  conversation = null;
+}
+
+const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?…]$/.test(text) ? "" : "."}`;
 
 async function show() {
   if (!signedIn()) return;
@@ -80,7 +94,7 @@ async function show() {
   closeMenu();
   meanwhile = [];
   try {
-    const view = await request("GET", place().source);
+    const view = await request("GET", place());
     if (turn !== shown) return;
     fill(main, view.html);
     title = view.title;
@@ -88,9 +102,7 @@ async function show() {
     if (main.querySelector("form.definition")) new Definition(main.querySelector("form.definition"));
   } catch (error) {
     if (!(error instanceof Failure) || turn !== shown) return;
-    fill(main, '<div class="plain"><p class="lead alone"></p><p class="empty"></p></div>');
-    main.querySelector(".lead").textContent = error.message;
-    main.querySelector(".empty").textContent = error.hint;
+    cannot(error);
   }
   main.dataset.place = location.hash;
   mark();

@@ -12,6 +12,8 @@ export class Definition {
     this.form = form;
     this.problems = form.querySelector(".problems");
     this.diff = form.querySelector(".diff");
+    const box = form.querySelector("textarea");
+    if (box.dataset.line) show(box, Number(box.dataset.line));
     form.addEventListener("input", () => {
       clearTimeout(this.#timer);
       this.#timer = setTimeout(() => this.#check(), PAUSE);
@@ -27,6 +29,14 @@ export class Definition {
     this.diff.hidden = !found.diff.length;
     this.diff.replaceChildren(...found.diff.map((line) => made("span", `${line}\n`, { "+": "added", "-": "removed", "@": "place" }[line[0]])));
   }
+}
+
+/** A line of a text is selected, and in sight. */
+function show(box, line) {
+  const lines = box.value.split("\n"), start = lines.slice(0, line - 1).join("\n").length + (line > 1);
+  box.focus();
+  box.setSelectionRange(start, start + (lines[line - 1] ?? "").length);
+  box.scrollTop = box.scrollHeight * (line - 4) / lines.length;
 }
 
 function made(tag, text, kind) {

@@ -1,6 +1,7 @@
 // Forms: each names the operation it does (data-do), where to go then (data-then), and where its answer is told (data-tells).
 
 import { Failure, request } from "./api.js";
+import { nodes } from "./place.js";
 
 const last = new WeakMap();  // form → its last request: what is sent one after the other arrives in that order
 
@@ -29,6 +30,7 @@ async function submit(form, sent, then) {
     sent.answer = await request(method, path, sent.given);
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
+    if (error.code === "untrusted" && form.dataset.trust) await ask(form);
     form.querySelector(".told").textContent = error.hint ? `${error.message} — ${error.hint}` : error.message;
     form.dispatchEvent(new CustomEvent("failed", { detail: sent }));
     return;
@@ -39,6 +41,25 @@ async function submit(form, sent, then) {
   form.dispatchEvent(new CustomEvent("done", { detail: sent }));
   then(form);
 }
+
+/** What was refused for want of an approval is asked about in place, as in a terminal; after a yes it is sent again. */
+async function ask(form) {
+  const { html } = await request("GET", `/page/approval?${form.dataset.trust}`);
+  const asked = nodes(html).querySelector("form.consent");
+  if (!asked) return;
+  form.parentElement.querySelectorAll(":scope > form.consent").forEach((each) => each.remove());
+  form.before(asked);
+  asked.addEventListener("done", () => { asked.remove(); form.requestSubmit(); });
+  asked.querySelector("button").focus();
+}
+
+document.addEventListener("click", (event) => {
+  const deny = event.target.closest("button[data-deny]");
+  if (!deny) return;
+  const asked = deny.closest("form"), alone = !asked.nextElementSibling?.matches("form");
+  asked.remove();
+  if (alone) history.back();
+});
 
 /** What an operation told, as sentences: its form may be gone by then. */
 function tell(id, answer) {
@@ -57,6 +78,10 @@ function values(form, submitter) {
     const [outer, inner] = name.split(".");
     if (inner) (given[outer] ??= {})[inner] = String(plain);
     else given[name] = plain;
+  }
+  for (const box of form.querySelectorAll("input[type=checkbox][data-off]")) {
+    const [outer, inner] = box.name.split(".");
+    if (!box.checked) (given[outer] ??= {})[inner] = box.dataset.off;
   }
   return Object.assign(given, JSON.parse(submitter?.dataset.with ?? "{}"));
 }
