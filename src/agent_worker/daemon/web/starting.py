@@ -52,8 +52,8 @@ async def start(service: Service, workflow: str, project: str | None = None, tag
                 ),
                 h(
                     "label",
-                    "First message",
-                    h("span", "instead of the kickoff of the file", class_="less"),
+                    "Message",
+                    h("span", "said after the kickoff", class_="less"),
                     h("textarea", name="message", rows=2),
                 ),
                 h("div", listed(pending), approves, class_="consent") if pending else None,

@@ -13,7 +13,7 @@ import { keys } from "./keys.js";
 const [side, main, line, door, menu] = ["side", "main", "line", "door", "menu"].map((id) => document.getElementById(id));
 const badge = menu.querySelector(".badge");
 const SIDE = "/page/side";
-const KINDS = { home: [], workspace: ["at"], doc: ["at"], agent: ["name"], run: ["run"], inbox: [], file: ["file"], new: ["kind"], search: ["query"], start: ["workflow"], approval: [] };
+const KINDS = { home: [], workspace: ["at"], doc: ["at"], agent: ["name"], run: ["run"], inbox: [], file: ["file"], new: ["kind"], search: ["query"], start: ["workflow"], approval: [], "new-document": ["at"], "new-proposal": ["at"] };
 const SOURCES = { doc: "document" };
 let conversation = null, title = "agent-worker", shown = 0;
 let meanwhile = null;  // what happens while a view is on its way
@@ -198,7 +198,25 @@ document.addEventListener("click", (event) => {
   }
   const copy = event.target.closest("button[data-copy]");
   if (copy) navigator.clipboard?.writeText(copy.dataset.copy);
+  const wanted = event.target.closest("button[data-download]");
+  if (wanted) download(wanted);
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
 });
+
+/** What the daemon wrote as one text, as a file of the person. */
+async function download(button) {
+  button.disabled = true;
+  try {
+    const { name, text } = await request("GET", button.dataset.download);
+    const link = Object.assign(document.createElement("a"), { download: name, href: URL.createObjectURL(new Blob([text])) });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  } catch (error) {
+    line.hidden = false;
+    line.textContent = error.message;
+  }
+  button.disabled = false;
+}
 
 // --- the frame
 

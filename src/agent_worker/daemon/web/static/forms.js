@@ -25,7 +25,8 @@ export function forms(then) {
 
 /** `sent` is known to whoever heard of it as `sending`: the same comes with `done` or `failed`. */
 async function submit(form, sent, then) {
-  const [method, path] = form.dataset.do.split(" ");
+  const [method, pattern] = form.dataset.do.split(" ");
+  const path = pattern.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(sent.given[name] ?? ""));
   try {
     sent.answer = await request(method, path, sent.given);
   } catch (error) {
@@ -37,7 +38,7 @@ async function submit(form, sent, then) {
   }
   if (form.dataset.tells) tell(form.dataset.tells, sent.answer);
   if (!form.matches(".compose")) form.reset();  // there, the next message may have been begun
-  if (form.dataset.then) location.hash = form.dataset.then.replace(/\{(\w+)\}/g, (_, name) => encodeURI(sent.answer[name]));
+  if (form.dataset.then) location.hash = form.dataset.then.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(sent.answer[name] ?? sent.given[name]).replaceAll("%2F", "/"));
   form.dispatchEvent(new CustomEvent("done", { detail: sent }));
   then(form);
 }
@@ -75,9 +76,15 @@ function values(form, submitter) {
     const field = form.elements[name];
     if (value === "" && !field?.required && field?.dataset?.empty === undefined) continue;
     const plain = field?.type === "checkbox" ? true : value;
+    if (field instanceof RadioNodeList) continue;  // several boxes of one name, below
     const [outer, inner] = name.split(".");
     if (inner) (given[outer] ??= {})[inner] = String(plain);
     else given[name] = plain;
+  }
+  for (const list of form.querySelectorAll("[data-list]")) given[list.name] = list.value.split("\n").map((each) => each.trim()).filter(Boolean);
+  for (const box of form.querySelectorAll("input[type=checkbox][data-many]")) {
+    if (given[box.name] === true || !given[box.name]) given[box.name] = [];
+    if (box.checked) given[box.name].push(box.value);
   }
   for (const box of form.querySelectorAll("input[type=checkbox][data-off]")) {
     const [outer, inner] = box.name.split(".");
