@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import PurePath
+from urllib.parse import urlencode
 
-from agent_worker.daemon.web.frame import View, button, form, link
+from agent_worker.daemon.web.frame import View, button, changes, form, link
 from agent_worker.daemon.web.markup import Html, h
 from agent_worker.definitions.project import AGENTS, WORKFLOWS
 from agent_worker.service import definition_files
@@ -67,11 +68,12 @@ def _view(found: DefinitionText, project: str | None, *, title: str, is_new: boo
                 data_line=line or None,
             ),
             h("ul", [h("li", each) for each in found.problems], class_="problems", aria_live="polite"),
-            h("pre", class_="diff", hidden=True, aria_label="What saving would change"),
+            changes(),
             h("p", h("span", button("Save"), class_="buttons"), h("a", "Back to Home", href="#/home", class_="less")),
             label=f"Edit {found.file}",
             class_="definition",
             then=link("home", project=None),
+            now="" if is_new else f"/definition?{urlencode({'file': found.file, 'project': project or ''})}",
             project=project,
             **fixed,
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Literal
+from urllib.parse import quote
 
 from agent_worker.core.later import dataclass
 from agent_worker.daemon.web.markup import Html, h
@@ -29,7 +30,7 @@ async def export(
     service: Service, at: str, format: Literal["md", "jsonl", "html"] = "md", project: str | None = None
 ) -> Export:
     """All of a workspace (`@review`) or a conversation (`alice`) as one text."""
-    name = f"{at.removeprefix('@').replace(':', '-')}.{format}"
+    name = _file(at, format)
     lines = await _lines(service, at, project)
     if format == "jsonl":
         return Export(name, as_jsonl(Record(at, lines)))
@@ -51,6 +52,10 @@ async def export(
     return Export(name, await _written(record, format))
 
 
+def _file(at: str, format: str) -> str:
+    return f"{at.removeprefix('@').replace(':', '-')}.{format}"
+
+
 async def _written(record: Record, format: str) -> str:
     return await as_page_meanwhile(record) if format == "html" else as_markdown(record)
 
@@ -66,14 +71,16 @@ async def _lines(service: Service, at: str, project: str | None) -> Sequence[dic
 
 def export_buttons(at: str, project: str | None) -> list[Html]:
     """One for each format; the page saves what comes as a file."""
-    query = f"&project={project}" if project else ""
+    query = f"&project={quote(project)}" if project else ""
     return [
         h(
             "button",
             f"Export as {word}",
             type="button",
             class_="quiet",
-            data_download=f"/page/export?at={at}&format={format}{query}",
+            data_download=f"/page/export?at={quote(at)}&format={format}{query}",
+            data_field="text",
+            data_name=_file(at, format),
         )
         for format, word in FORMATS.items()
     ]

@@ -28,6 +28,7 @@ from agent_worker.daemon.web import (
     making,
     memory,
     proposals,
+    run_steps,
     runs,
     search,
     side,
@@ -54,14 +55,17 @@ _MODULES = (
     memory,
     definitions,
     runs,
+    run_steps,
     inbox,
     search,
 )
 VIEWS: tuple[Operation, ...] = tuple(each for module in _MODULES for each in operations_in(module))
 _KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_NAMES = ("app", "api", "live", "place", "forms", "definition", "conversation", "follow", "unread", "compose", "keys")
-_STYLES = ("style.css", "now.css", "make.css")
-_FILES = (*(f"{name}.js" for name in _NAMES), *_STYLES, "icon.svg")
+_STATIC = resources.files(__package__) / "static"
+_STYLES = sorted(
+    (each.name for each in _STATIC.iterdir() if each.name.endswith(".css")), key=lambda n: (n != "style.css", n)
+)
+_FILES = (*sorted(each.name for each in _STATIC.iterdir() if each.name.endswith(".js")), "style.css", "icon.svg")
 
 #: What needs no token: path → methods.
 STRANGERS = {"/": {"GET"}, "/page/login": {"POST"}} | {f"/page/{name}": {"GET"} for name in _FILES}
@@ -101,7 +105,8 @@ def page_routes(service: Service, tokens: Tokens, home: Root) -> list[BaseRoute]
 
 
 def _file(name: str) -> Endpoint:
-    content = (resources.files(__package__) / "static" / name).read_bytes()
+    names = _STYLES if name == "style.css" else (name,)  # the styles of all views are one file to the browser
+    content = b"\n".join((_STATIC / each).read_bytes() for each in names)
     kind = _KINDS[name[name.rindex(".") :]]
 
     async def answer(request: Request) -> Response:

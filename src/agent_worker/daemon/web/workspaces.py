@@ -135,7 +135,9 @@ async def _channel(service: Service, found: Running, project: str | None) -> Htm
 
 
 def _over(found: Running) -> Html:
-    return h("p", f"This workflow is {told(found.state)}. Start again, above, puts it to work as before.", class_="over")
+    return h(
+        "p", f"This workflow is {told(found.state)}. Start again, above, puts it to work as before.", class_="over"
+    )
 
 
 def _unaddressed(found: Running) -> Html:

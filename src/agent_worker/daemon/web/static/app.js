@@ -9,6 +9,9 @@ import { Definition } from "./definition.js";
 import * as unread from "./unread.js";
 import { forms } from "./forms.js";
 import { keys } from "./keys.js";
+import { filters } from "./filter.js";
+import { downloads } from "./download.js";
+import { edit } from "./editor.js";
 
 const [side, main, line, door, menu] = ["side", "main", "line", "door", "menu"].map((id) => document.getElementById(id));
 const badge = menu.querySelector(".badge");
@@ -99,6 +102,7 @@ async function show() {
     fill(main, view.html);
     title = view.title;
     conversation = main.querySelector(".log") ? new Conversation(main.querySelector(".workspace")) : null;
+    edit(main);
     if (main.querySelector("form.definition")) new Definition(main.querySelector("form.definition"));
   } catch (error) {
     if (!(error instanceof Failure) || turn !== shown) return;
@@ -146,7 +150,7 @@ async function renewNow(src, due) {
   const fresh = [...nodes((await request("GET", src)).html).querySelectorAll("[data-src]")];
   for (const panel of due) {
     const same = panel.dataset.src === src && fresh.find((each) => each.dataset.src === src && each.dataset.part === panel.dataset.part);
-    if (same && panel.isConnected) become(panel, same);
+    if (same && panel.isConnected) { become(panel, same); edit(panel); }
   }
   if (src.startsWith(SIDE)) mark();
 }
@@ -169,6 +173,13 @@ function renewAll() {
   for (const panel of panels()) renew(panel);
 }
 
+/** One sentence over everything, for what has no place of its own. */
+function tell(text) {
+  line.textContent = text;
+  line.hidden = false;
+  setTimeout(() => { if (line.textContent === text) line.hidden = true; }, 6000);
+}
+
 // --- folds, and what follows a form
 
 forms((form) => {
@@ -183,6 +194,7 @@ document.addEventListener("toggle", async (event) => {
   fold.dataset.loaded = "";
   try {
     fold.append(nodes((await request("GET", fold.dataset.load)).html));
+    edit(fold);
   } catch (error) {
     delete fold.dataset.loaded;
     fold.open = false;
@@ -198,25 +210,8 @@ document.addEventListener("click", (event) => {
   }
   const copy = event.target.closest("button[data-copy]");
   if (copy) navigator.clipboard?.writeText(copy.dataset.copy);
-  const wanted = event.target.closest("button[data-download]");
-  if (wanted) download(wanted);
   for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
 });
-
-/** What the daemon wrote as one text, as a file of the person. */
-async function download(button) {
-  button.disabled = true;
-  try {
-    const { name, text } = await request("GET", button.dataset.download);
-    const link = Object.assign(document.createElement("a"), { download: name, href: URL.createObjectURL(new Blob([text])) });
-    link.click();
-    URL.revokeObjectURL(link.href);
-  } catch (error) {
-    line.hidden = false;
-    line.textContent = error.message;
-  }
-  button.disabled = false;
-}
 
 // --- the frame
 
@@ -257,6 +252,8 @@ addEventListener("hashchange", () => {
   code ? enter(code) : show();
 });
 keys({ main, side });
+filters(main);
+downloads(tell);
 
 const code = codeInAddress();
 if (code) enter(code);

@@ -1,6 +1,7 @@
 // The file of an agent or a workflow while it is edited: what `validate` would say of it, and what saving it would change.
 
 import { request } from "./api.js";
+import { draw } from "./editor.js";
 
 const PAUSE = 250;  // milliseconds without a key after which it is looked at
 
@@ -26,8 +27,7 @@ export class Definition {
       .catch((error) => ({ problems: [error.message], diff: [] }));
     if (turn !== this.#asked) return;
     this.problems.replaceChildren(...found.problems.map((told) => made("li", told)));
-    this.diff.hidden = !found.diff.length;
-    this.diff.replaceChildren(...found.diff.map((line) => made("span", `${line}\n`, { "+": "added", "-": "removed", "@": "place" }[line[0]])));
+    if (!this.form.dataset.now) draw(this.diff, found.diff);
   }
 }
 
@@ -39,9 +39,8 @@ function show(box, line) {
   box.scrollTop = box.scrollHeight * (line - 4) / lines.length;
 }
 
-function made(tag, text, kind) {
+function made(tag, text) {
   const element = document.createElement(tag);
   element.textContent = text;
-  if (kind) element.className = kind;
   return element;
 }

@@ -24,7 +24,7 @@ class Editor {
     form.addEventListener("input", () => { this.#keep(); this.#show(); });
     form.addEventListener("sending", () => { this.note.textContent = ""; });
     form.addEventListener("done", () => this.#forget());
-    form.addEventListener("failed", ({ detail }) => { if (detail.code === "stale") this.#meanwhile(); });
+    form.addEventListener("failed", ({ detail }) => { if (detail.error.code === "stale") this.#meanwhile(); });
   }
 
   get was() { return this.form.elements.was; }

@@ -31,6 +31,7 @@ async function submit(form, sent, then) {
     sent.answer = await request(method, path, sent.given);
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
+    sent.error = error;
     if (error.code === "untrusted" && form.dataset.trust) await ask(form);
     form.querySelector(".told").textContent = error.hint ? `${error.message} — ${error.hint}` : error.message;
     form.dispatchEvent(new CustomEvent("failed", { detail: sent }));
