@@ -19,7 +19,7 @@ from agent_worker.service.addresses import address_in
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.service.trust import require_approved
-from agent_worker.work import agent_rows, queue, threads
+from agent_worker.work import agent_rows, open_work, threads
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import (
     channel,
@@ -331,7 +331,7 @@ def _wakes(tx: Transaction, at: Address, text: str) -> Wakes:
 
 
 def _trace(tx: Transaction, id: str) -> list[Hop]:
-    rows = deliveries.trace(tx, id) or queue.trace(tx, id)
+    rows = deliveries.trace(tx, id) or open_work.trace(tx, id)
     if not rows and not channel.is_known(tx, id):
         raise NotFound(f"there is no message {id}", hint="agent-worker peek ADDRESS --json")
     return [Hop(row["name"], row["state"], row["run"]) for row in rows]
