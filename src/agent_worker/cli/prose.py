@@ -20,6 +20,10 @@ Span: TypeAlias = tuple[Style, str]
 
 _WIDE = "\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60\U00020000-\U0003fffd"
 _PIECE = re.compile(rf"\s+|[{_WIDE}]|[^\s{_WIDE}]+")
+_PAINT = re.compile(r"\x1b\[[\d;]*m")
+_GAPS = re.compile(r"(\s*)(\S+)")
+_COMMAND = re.compile(r"\s*(hint: |fix: |did you mean: )*(agent-worker|uv|pip|export|npm) (?!.*([(;]|  ))")
+_MARKED = re.compile(r"\s*\S+(?: \S+)*? {2,}(?=\S)")  # a short beginning, a gap, and what is said about it
 _JOINER, _EMOJI_STYLE = "\u200d", "\ufe0f"
 _LONGEST_RULE = 40
 
@@ -78,6 +82,29 @@ def cut(text: str, columns: int) -> str:
 def wrapped(text: str, columns: int) -> list[str]:
     """Plain lines of at most so many columns."""
     return [_plain(line) for each in text.splitlines() or [""] for line in _flow([("", each)], columns)]
+
+
+def hanging(line: str, columns: int) -> list[str]:
+    """One line of a person's, with its colours: words kept whole, and the rest two columns beyond where it begins.
+
+    A word that no line can hold, and a line that is a command, are left to the terminal, which copies them whole.
+    """
+    indent = line[: len(line) - len(line.lstrip(" "))]
+    if cells(_PAINT.sub("", line)) <= columns or _COMMAND.match(_PAINT.sub("", line)):
+        return [line]
+    mark = _MARKED.match(_PAINT.sub("", line))
+    beyond = " " * (cells(mark[0]) if mark and cells(mark[0]) <= columns // 2 else len(indent) + 2)
+    lines, room = [""], 0
+    for gap, word in _GAPS.findall(line):
+        size = cells(_PAINT.sub("", word))
+        if lines[-1].strip() and len(gap) + size > room and size <= columns - len(beyond):
+            lines.append(beyond)
+            gap, room = "", columns - len(beyond)
+        elif not lines[-1]:
+            room = columns
+        lines[-1] += gap + word
+        room -= len(gap) + size
+    return lines
 
 
 def drawn(text: str, columns: int, *, first: int = 0) -> list[str]:

@@ -59,7 +59,8 @@ async def make_app(identity: Identity) -> App:
         private = Root.private(identity.home)
         chosen = with_environment(read_settings(identity.home), os.environ)
         kept = kept_for(os.environ, timedelta(seconds=chosen.keep_prompts))
-        chosen = chosen.model_copy(update={"keep_prompts": kept.total_seconds()})
+        if kept.total_seconds() != chosen.keep_prompts:  # what nobody chose stays a default
+            chosen = chosen.model_copy(update={"keep_prompts": kept.total_seconds()})
         space = Space.of(identity.home, chosen.warn_free, chosen.stop_free)
         reached_by = f"{HOME_VARIABLE}={shlex.quote(str(identity.home))} agent-worker"
         settings = RuntimeSettings(
