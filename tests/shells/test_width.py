@@ -10,8 +10,8 @@ import pytest
 from tests.shells.served import served
 from tests.shells.terminal import Terminal
 
-from agent_worker.cli.prose import cells, hanging
 from agent_worker.cli.table import table_lines
+from agent_worker.cli.wrapping import cells, hanging
 
 LONG = "Look at everything that was changed since yesterday, tell what could break, and say who should mend it by when."
 COMMANDS = (

@@ -20,10 +20,10 @@ from agent_worker.cli.output import (
     tell,
     tell_json,
     tell_table,
-    tell_text,
     usd,
     waits,
 )
+from agent_worker.cli.prose import tell_text
 from agent_worker.cli.soul import soul
 from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import BadInput, NotFound

@@ -22,7 +22,8 @@ from typing import Any
 import click
 
 from agent_worker.cli.output import F, clean, paint
-from agent_worker.cli.prose import cells, cut, wrapped
+from agent_worker.cli.prose import cut, wrapped
+from agent_worker.cli.wrapping import cells
 from agent_worker.client.plain_http import ServerEvent
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.later import dataclass

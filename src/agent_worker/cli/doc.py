@@ -7,7 +7,8 @@ import sys
 import click
 
 from agent_worker.cli.call import call, here, instances, part, resource_ids
-from agent_worker.cli.output import as_json_option, clean, echo, tell_json, tell_table, tell_text
+from agent_worker.cli.output import as_json_option, clean, echo, tell_json, tell_table
+from agent_worker.cli.prose import tell_text
 from agent_worker.cli.typed import TextCommand
 
 

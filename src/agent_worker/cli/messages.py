@@ -167,7 +167,8 @@ def _lines(line: Mapping[str, Any]) -> list[str]:
     columns = terminal_columns()
     if columns is None:
         return clean(for_people(line)).splitlines()
-    from agent_worker.cli.prose import cells, drawn
+    from agent_worker.cli.prose import drawn
+    from agent_worker.cli.wrapping import cells
 
     first = cells(clean(f"hh:mm {line['who']} {'[taken back] ' if line.get('held') else ''}"))
     return drawn(for_people(line), columns - 7, first=first - 6)

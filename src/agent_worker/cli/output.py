@@ -38,7 +38,7 @@ def echo(text: str = "", *, err: bool = False) -> None:
     stream = sys.stderr if err else sys.stdout
     if not stream.isatty():
         return click.echo(text, err=err)
-    from agent_worker.cli.prose import hanging
+    from agent_worker.cli.wrapping import hanging
 
     for line in text.split("\n"):
         click.echo("\n".join(hanging(line, terminal_columns(err=err) or 80)), err=err)
@@ -83,16 +83,6 @@ def is_json_option(command: F) -> F:
 def tell(sentence: str, as_json: bool, **facts: Any) -> None:
     """What was done, in a sentence; for scripts with its facts."""
     tell_json({**facts, "told": sentence}) if as_json else echo(clean(sentence))
-
-
-def tell_text(text: str) -> None:
-    """A text that somebody wrote: on a terminal drawn for reading, else as it is."""
-    if (columns := terminal_columns()) is None:
-        return click.echo(clean(text), nl=False)
-    from agent_worker.cli.prose import drawn
-
-    for line in drawn(text, columns):
-        click.echo(line)
 
 
 def for_people(message: Mapping[str, Any]) -> str:

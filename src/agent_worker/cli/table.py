@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from agent_worker.cli.prose import cells
+from agent_worker.cli.wrapping import cells
 
 _BENEATH = 4  # lines of one row
 
