@@ -154,6 +154,7 @@ class Followed(ABC):
                 return StreamItem("done", json.dumps(told))
             case error:
                 told = {"code": error.code, "message": error.message, "hint": error.hint}
+                told |= {"slip": asdict(error.slip)} if error.slip else {}
                 return StreamItem("error", json.dumps({"event": "error"} | told))
 
 
