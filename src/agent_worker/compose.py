@@ -62,6 +62,7 @@ class RuntimeSettings:
     approval: Approval = NOTHING_APPROVED  #: endpoints the user, not a project, has allowed
     prices: Root | None = None  #: where prices of models are kept; None: beside the approvals, if there are any
     trust: Root | None = None  #: where approvals are kept; None lets everything of a project pass
+    gate: Gate | None = None  #: stands there instead of one that goes by `trust`
     programs: Path | None = None  #: where coding programs keep what lasts from run to run
     space: Space = field(default_factory=Space)  #: on the disk; unless somebody looks there is always enough
     reached_by: str = ""  #: the command by which a person reaches this runtime; '' when there is none
@@ -138,7 +139,7 @@ async def _wired(
     bus = Bus()
     redact.register(secrets_in(os.environ))
     database, locks = await _open_database(settings, bus, redact, closing)
-    gate = Gate(settings.trust, clock)
+    gate = settings.gate or Gate(settings.trust, clock)
     keys = KeyRing(os.environ, redact, settings.trust, gate)
     program_host = ProgramHost(tool_access, settings.programs, os.environ, settings.approval)
     factory = BackendFactory(

@@ -180,6 +180,15 @@ class Service:
             )
         return known.loaded
 
+    async def files_of(self, root: str | None) -> tuple[ProjectFiles, LoadedProject | None]:
+        """What stands in the files of a project, which is not opened for it: another runtime may have it."""
+        if root is not None:
+            path = await asyncio.to_thread(_project_at, root)
+            if path not in self._projects:
+                return await asyncio.to_thread(load_project, path), None
+        loaded = await self.project(root)
+        return loaded.project, loaded
+
     async def _look(self, root: str, asker: int) -> tuple[Path, _Stamp | None]:
         """Where the project is, and how its files are now: no older than the question, or a change would be missed.
 

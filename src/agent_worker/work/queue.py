@@ -427,6 +427,15 @@ def end_one(tx: Transaction, id: str, state: End, *, reason: str, now: int) -> N
     )
 
 
+def refuse(tx: Transaction, run: str, *, reason: str) -> None:
+    """What this run had answered is not what was asked for: it and its work have failed after all."""
+    for change in (
+        "update instruction set state = 'failed', reason = :reason where project = :project and run = :run",
+        "update run set state = 'failed', reason = :reason where project = :project and id = :run",
+    ):
+        tx.run(f"{change} and state = 'done'", run=run, reason=reason)
+
+
 def rest_run(tx: Transaction, run: str, *, reason: str) -> None:
     """A run waits for its model, and goes on when that lets it."""
     tx.run(
