@@ -49,9 +49,7 @@ class Project:
 
 
 @pytest.fixture(params=WAYS)
-def project(
-    request: pytest.FixtureRequest, daemon: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Project:
+def project(request: pytest.FixtureRequest, daemon: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """The person's home is that of the daemon: the same approvals count by both ways."""
     monkeypatch.setenv("AGENT_WORKER_HOME", str(daemon.home))
     root = tmp_path / "project"
@@ -72,7 +70,10 @@ class Power:
 
 
 POWERS = {
-    "setup": Power("set-up of w runs: touch evil", {"w": f"agents: {{ bob: {{ backend: mock }} }}\nsetup: [{{ shell: {EVIL} }}]\n"}),
+    "setup": Power(
+        "set-up of w runs: touch evil",
+        {"w": f"agents: {{ bob: {{ backend: mock }} }}\nsetup: [{{ shell: {EVIL} }}]\n"},
+    ),
     "variables": Power("w puts $PATH into prompts", {"w": "agents: { bob: { backend: mock } }\nenv: [PATH]\n"}),
     "inline": Power(
         "bob@w may run ./marks.py:mark",
@@ -108,7 +109,10 @@ POWERS = {
         {"ann": "backend: mock\nskills: [skills]\n"},
         {"skills/x/SKILL.md": "---\nname: x\ndescription: y\n---\nrun it\n"},
     ),
-    "program": Power("ann runs the program: touch evil", {"ann": "backend: acp\nprompt: { system: hi }\ncommand: [touch, evil]\n"}),
+    "program": Power(
+        "ann runs the program: touch evil",
+        {"ann": "backend: acp\nprompt: { system: hi }\ncommand: [touch, evil]\n"},
+    ),
     "settings": Power(
         "gemini, run by ann, may do what the project's .gemini/settings.json says",
         {"ann": "backend: gemini\nprompt: { system: hi }\n"},

@@ -147,10 +147,10 @@ async def test_an_answer_may_be_refused_and_its_work_tried_again(workers: Worker
     (item,) = await workers.inbox()
     assert item.text == "ann failed: that is no yes"
     assert "retry" in item.actions
+    happening = await workers.events()
     await workers.operate("inbox_answer", item=item.id, action="retry")
-    async with asyncio.timeout(PATIENCE):
-        while (await workers.messages(ann))[-1].text != "yes":
-            await asyncio.sleep(0.01)
+    (ended,) = [event async for event in ends_of(happening, 1)]
+    assert (ended.state, ended.text) == ("done", "yes")
     assert not await workers.inbox()
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.client.discovery import home_directory
+from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import Clock, SystemClock
 from agent_worker.core.errors import Refused
 from agent_worker.core.later import dataclass

@@ -49,6 +49,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "export": (_C + "export", "export", "Print a workspace or a conversation as one text."),
     "backup": (_C + "backup", "backup", "Copy everything the daemon keeps to one file, while it works."),
     "restore": (_C + "backup", "restore", "Put a backup in place of what the daemon keeps."),
+    "db": (_C + "db", "db", "Move what the daemon keeps to PostgreSQL, or back."),
     "gc": (_C + "backup", "gc", "Remove from the disk what nobody needs any more."),
     "key": (_C + "key", "key", "Store the keys of model providers, list and remove them."),
     "token": (_C + "token", "token", "Let other programs talk with your agents: make, list and revoke tokens."),

@@ -15,8 +15,9 @@ from agent_worker.core.events import Ended
 from agent_worker.core.later import dataclass
 from agent_worker.core.mentions import find_mentions
 from agent_worker.database.database import Row, Transaction
+from agent_worker.service.addresses import address_in
 from agent_worker.service.operation import operation
-from agent_worker.service.service import Service, address_in
+from agent_worker.service.service import Service
 from agent_worker.service.trust import require_approved
 from agent_worker.work import agent_rows, queue, threads
 from agent_worker.workflows.runtime import Runtime

@@ -27,7 +27,8 @@ from agent_worker.service.events import EventRecord, Filter, Follower
 from agent_worker.service.followed import STOPPING, Followed, Served, UsageTotals, listening, waiting_for
 from agent_worker.service.messages import ENDS, hand_over
 from agent_worker.service.operation import Stream, StreamItem, operation
-from agent_worker.service.service import Service, at_rest
+from agent_worker.service.running_instances import at_rest
+from agent_worker.service.service import Service
 from agent_worker.service.trust import require_approved
 from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.work import agent_rows, inbox, queue

@@ -19,8 +19,9 @@ from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.definitions.loading import agent_value, workflow_value
+from agent_worker.service.open_projects import ProjectValues
 from agent_worker.service.operation import Stream, StreamItem, operation
-from agent_worker.service.service import ProjectValues, Service
+from agent_worker.service.service import Service
 from agent_worker.tools.program_functions import FunctionSpec, Gone, ProgramFunctions
 from agent_worker.tools.tool import Result
 from agent_worker.trust.allowances import THE_PROJECT
@@ -95,7 +96,7 @@ def _refuse_files(service: Service, loaded: LoadedProject, agents: Iterable[str]
 
 
 def _let_pass(service: Service, loaded: LoadedProject, values: ProjectValues) -> None:
-    """What a program of the user's hands over is the user's own word; agents in files are not its to vouch for. Blocks."""
+    """What a program of the user's hands over is the user's own word; it does not vouch for agents in files. Blocks."""
     project, gate = values.beside(loaded.project), service.runtime.gate
     if gate.is_open:
         return

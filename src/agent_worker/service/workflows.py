@@ -14,8 +14,9 @@ from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.fields import ModelName
 from agent_worker.definitions.workflow import with_model
+from agent_worker.service.found_workflow import FoundWorkflow
 from agent_worker.service.operation import operation
-from agent_worker.service.service import FoundWorkflow, Service
+from agent_worker.service.service import Service
 from agent_worker.service.trust import approve
 from agent_worker.work import inbox
 from agent_worker.workflows.instance import Instance
