@@ -32,7 +32,7 @@ class PendingApproval:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _TrustSubject:
     """What is asked about: of a project that need not be open for it, or of something in one that is."""
 
     root: Path
@@ -40,12 +40,12 @@ class _Asked:
     loaded: LoadedProject | None
 
 
-async def _asked(service: Service, project: str | None, workflow: str | None, agent: str | None) -> _Asked:
+async def _subject(service: Service, project: str | None, workflow: str | None, agent: str | None) -> _TrustSubject:
     if workflow is None and agent is None:
         files, loaded = await service.files_of(project)
-        return _Asked(files.root, await asyncio.to_thread(_powers, files, None), loaded)
+        return _TrustSubject(files.root, await asyncio.to_thread(_powers, files, None), loaded)
     loaded = await service.project(project)
-    return _Asked(loaded.project.root, await _powers_of(service, loaded, workflow, agent), loaded)
+    return _TrustSubject(loaded.project.root, await _powers_of(service, loaded, workflow, agent), loaded)
 
 
 @operation("GET", "/trust")
@@ -53,7 +53,7 @@ async def trust_list(
     service: Service, project: str | None = None, workflow: str | None = None, agent: str | None = None
 ) -> list[PendingApproval]:
     """What a project, or one of its workflows or agents, would do that was not approved."""
-    asked = await _asked(service, project, workflow, agent)
+    asked = await _subject(service, project, workflow, agent)
     waiting = await asyncio.to_thread(service.runtime.gate.unapproved, asked.root, asked.powers)
     return [_pending(one) for one in waiting]
 
@@ -67,7 +67,7 @@ async def trust_give(
     digests: list[str] | None = None,
 ) -> int:
     """Approve what has these digests, or everything that waits. How much was approved."""
-    return await _approve(service, await _asked(service, project, workflow, agent), digests)
+    return await _approve(service, await _subject(service, project, workflow, agent), digests)
 
 
 @operation("GET", "/trust/approved")
@@ -75,7 +75,7 @@ async def trust_approved(
     service: Service, project: str | None = None, workflow: str | None = None, agent: str | None = None
 ) -> list[PendingApproval]:
     """What a project, or one of its workflows or agents, does because it was approved."""
-    asked = await _asked(service, project, workflow, agent)
+    asked = await _subject(service, project, workflow, agent)
     return [_pending(Unapproved(power, None)) for power in await asyncio.to_thread(_approved, service, asked)]
 
 
@@ -84,7 +84,7 @@ async def trust_revoke(
     service: Service, project: str | None = None, workflow: str | None = None, agent: str | None = None
 ) -> int:
     """Take approvals back: it is asked about again before it happens. How much was taken back."""
-    asked = await _asked(service, project, workflow, agent)
+    asked = await _subject(service, project, workflow, agent)
     approved = await asyncio.to_thread(_approved, service, asked)
     if approved:
         await asyncio.to_thread(service.runtime.gate.withdraw, asked.root, approved)
@@ -93,7 +93,7 @@ async def trust_revoke(
     return len(approved)
 
 
-def _approved(service: Service, asked: _Asked) -> list[Power]:
+def _approved(service: Service, asked: _TrustSubject) -> list[Power]:
     waiting = {one.power.digest for one in service.runtime.gate.unapproved(asked.root, asked.powers)}
     return [power for power in asked.powers if power.digest not in waiting]
 
@@ -102,7 +102,7 @@ async def approve(
     service: Service, loaded: LoadedProject, workflow: str | None = None, agent: str | None = None
 ) -> int:
     powers = await _powers_of(service, loaded, workflow, agent)
-    return await _approve(service, _Asked(loaded.project.root, powers, loaded), None)
+    return await _approve(service, _TrustSubject(loaded.project.root, powers, loaded), None)
 
 
 async def require_approved(service: Service, loaded: LoadedProject, to: str, *, trust: bool = False) -> None:
@@ -112,7 +112,7 @@ async def require_approved(service: Service, loaded: LoadedProject, to: str, *, 
         return  # members were asked about when their workflow began
     powers = await _powers_of(service, loaded, None, address.agent)
     if trust:
-        await _approve(service, _Asked(loaded.project.root, powers, loaded), None)
+        await _approve(service, _TrustSubject(loaded.project.root, powers, loaded), None)
     worker = service.runtime.registry.own(loaded.agents[loaded.named(address.agent)])
     if worker is not None and worker.kit.made is not None:
         # What else was changed since it was made ready is refused where it is used: a skill when it is read.
@@ -138,10 +138,10 @@ async def approve_all(
     service: Service, loaded: LoadedProject, found: FoundWorkflow | None, digests: list[str] | None
 ) -> int:
     powers = await asyncio.to_thread(_powers, loaded.project, found)
-    return await _approve(service, _Asked(loaded.project.root, powers, loaded), digests)
+    return await _approve(service, _TrustSubject(loaded.project.root, powers, loaded), digests)
 
 
-async def _approve(service: Service, asked: _Asked, digests: list[str] | None) -> int:
+async def _approve(service: Service, asked: _TrustSubject, digests: list[str] | None) -> int:
     wanted = [power for power in asked.powers if digests is None or power.digest in digests]
     waiting = await asyncio.to_thread(service.runtime.gate.unapproved, asked.root, wanted)
     if waiting:
