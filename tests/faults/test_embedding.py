@@ -240,7 +240,7 @@ async def test_R11_a_tool_that_cancels_itself_ends_its_run_and_not_its_agent(tmp
     script = "[{ call: { tool: stop } }, { call: { tool: stop } }, { say: well }]"
     write_project(tmp_path, ["alice"], extra={"alice": f"tools: [./t.py:stop]\nscript: {script}\n"})
     (tmp_path / "t.py").write_text(source)
-    async with agent_worker.local(tmp_path) as opened:
+    async with agent_worker.local(tmp_path, trust=True) as opened:
         with pytest.raises(BackendFailure, match="CancelledError"):
             await opened.ask("alice", "stop")
         assert (await opened.ask("alice", "again")).state == "done"
