@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import field, replace
 from functools import partial
@@ -46,6 +46,7 @@ from agent_worker.core.failpoints import failpoint
 from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.definitions.settings import Settings
+from agent_worker.memory import outside_words
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.queue import Ageing
@@ -386,7 +387,7 @@ class Loop:
                 partial(self._one_request, worker.credential),
             )
             turn, gathered, composed = await self._prepare(job, worker, tools)
-            recorder.hear(gathered.heard, gathered.passed_on)
+            recorder.hear(await self._heard(job, gathered, composed), gathered.passed_on)
             context = self._loop_context
             keeping = context.recording.prompts.keep(self._database, job, composed, turn.tools, now=context.now())
             try:  # it is written before anything that comes of the run: nobody has to wait for it
@@ -518,6 +519,14 @@ class Loop:
             open_votes=gathered.open_votes,
         )
         return turn, gathered, composed
+
+    async def _heard(self, job: Assignment, gathered: PromptData, composed: Prompt) -> Sequence[str]:
+        """What the prompt, and what was done before in this work, shows that may come from outside."""
+        if not gathered.outside_known:
+            return gathered.heard
+        before = [result.text for step in job.past for result in step.results.values()]
+        shown = "\n".join([composed.system, composed.user, *before])
+        return (*gathered.heard, *await self._database.read(outside_words.among, shown))
 
     async def _failed(self, job: Assignment, worker: AgentRuntime, failure: BackendFailure) -> None:
         waited, chosen = self._waited(None if self._answered else job.lead.waits_since), self._settings

@@ -18,7 +18,7 @@ from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.identity.soul import has_own, look
-from agent_worker.memory import memory, selection, todos
+from agent_worker.memory import memory, outside_words, selection, todos
 from agent_worker.memory.library import OWN
 from agent_worker.proposals import store
 from agent_worker.work import queue, threads
@@ -33,6 +33,7 @@ class PromptData:
     seen: int = 0  #: the last message of the channel that was there to be shown
     open_votes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  #: proposals it is called on for → options
     heard: tuple[str, ...] = ()  #: what it shows that earlier work may have from outside our workspaces
+    outside_known: bool = False  #: there are words in the project that came from there
     passed_on: str = ""  #: who passed this very work on from there; '' for nobody
 
 
@@ -59,7 +60,7 @@ def gather(tx: Transaction, job: Assignment, worker: AgentRuntime, tools: tuple[
 
 def _with_origin(tx: Transaction, data: PromptData) -> PromptData:
     """What came from outside keeps its label, through however many runs it was passed on."""
-    brief = data.brief
+    brief, data = data.brief, replace(data, outside_known=outside_words.any_known(tx))
     lines = [*brief.thread, *brief.digest, *brief.inbox]
     outside = queue.from_outside(tx, [brief.cause, *(line.run for line in lines)])
     if not outside:

@@ -11,12 +11,13 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
+from agent_worker.agents.origin import RunOrigin
 from agent_worker.agents.prompt_texts import PromptTexts
 from agent_worker.agents.run_begin import Assignment, Terms, charge_lost, hold_run, keep_step, stored_result
 from agent_worker.backends.backend import PastStep, Reply, Suspended, Usage
@@ -30,7 +31,6 @@ from agent_worker.core.redaction import Passage, Redactor
 from agent_worker.core.text import plural
 from agent_worker.database.database import Database, Transaction
 from agent_worker.files.folder import disk_explained
-from agent_worker.memory.facts import passes_on, sentences
 from agent_worker.tools import images
 from agent_worker.tools.tool import Call, Question, Result, RunIdentity, Tool, ToolContext, ToolSpec
 from agent_worker.work import inbox, steps
@@ -91,7 +91,7 @@ class RunRecorder:
         seen = [image for step in job.past for result in step.results.values() for image in result.images]
         self._pictured = sum(len(image.base64) for image in seen)
         self.has_acted = any(step.reply.calls for step in job.past)  #: this work has called a tool, ours or its own
-        self._outside = next((name for step in job.past for name in self._foreign(step.reply)), "")
+        self._origin = RunOrigin(tools, job.past)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -106,21 +106,20 @@ class RunRecorder:
     @property
     def outside(self) -> str:
         """The first tool by which this work has read what others wrote outside our workspaces; '' when none has."""
-        return self._outside
+        return self._origin.outside
 
     def hear(self, heard: Sequence[str], passed_on: str) -> None:
         """Note what the prompt shows that came from outside, and who passed this very work on from there."""
-        self._context = replace(self._context, heard=tuple(heard))
-        self._outside = self._outside or passed_on
+        self._origin.hear(heard)
+        self._origin.reads_by(passed_on)
 
     @property
     def heard(self) -> tuple[str, ...]:
-        return self._context.heard
+        return self._origin.heard
 
     def origin_of(self, answer: str) -> str:
         """As `outside`, of an answer: one that repeats what came from outside in earlier work does so too."""
-        repeats = any(passes_on(text, sentence) for text in self.heard for sentence in sentences(answer))
-        return self._outside or ("what was read before" if repeats else "")
+        return self._origin.of(answer)
 
     @property
     def identity(self) -> RunIdentity:
@@ -148,7 +147,7 @@ class RunRecorder:
             self._recording.bus.publish(Delta(**self._about(), text=text))
 
     def show(self, call: Call, result: Result | None = None) -> None:
-        self._outside = self._outside or call.tool  # a program's own tools read what they like
+        self._origin.reads_by(call.tool)  # a program's own tools read what they like
         self._show(call, result, own=True)
         writing = self._begin_own(call) if result is None else self._end_own(call, result)
         if writing:  # nobody waits for it: the program goes on by itself
@@ -227,7 +226,7 @@ class RunRecorder:
         self.finish_saying()
         failpoint("step.after_call")
         self._done[step] = PastStep(reply, {})
-        self._outside = self._outside or next(self._foreign(reply), "")
+        self._origin.asks(reply)
         self._kept.clear()
         try:
             self.reached = await self._database.write(
@@ -236,7 +235,7 @@ class RunRecorder:
                 step,
                 reply,
                 self._terms,
-                outside=self._outside,
+                outside=self.outside,
                 now=self._recording.clock.micros(),
             )
             failpoint("step.after_persist")
@@ -316,7 +315,7 @@ class RunRecorder:
         return replace(result, text=f"{result.text}\n{said}", images=tuple(kept))
 
     def _context_for(self, place: CallPosition) -> ToolContext:
-        return replace(self._context, key=place.key, outside=self.outside)
+        return replace(self._context, key=place.key, outside=self.outside, heard=self.heard)
 
     # --- inside the writer ----------------------------------------------------------------------------
 
@@ -327,6 +326,7 @@ class RunRecorder:
         hold_run(tx, self._job)
         if known := _done(tx, place):
             return known
+        self._origin.note_call(tx, self._job.run, call)
         made = tool.function(tx, self._context_for(place), **arguments)
         if not isinstance(made, Question):
             return self._write_down(tx, place, call, Result(made))
@@ -373,6 +373,7 @@ class RunRecorder:
         hold_run(tx, self._job)
         row = steps.call_at(tx, place)
         if row is None:
+            self._origin.note_call(tx, self._job.run, call)
             self._put(tx, place, call, None)
             return None
         if row["state"] == "done":
@@ -385,6 +386,7 @@ class RunRecorder:
 
     def _write_down(self, tx: Transaction, place: CallPosition, call: Call, result: Result) -> Result:
         result = replace(result, text=_capped(self._recording.redact(result.text)))
+        self._origin.note_result(tx, call, result.text)
         self._put(tx, place, call, result)
         return result
 
@@ -400,9 +402,6 @@ class RunRecorder:
             images=images.dump(result.images) if result else "",
             ok=result.ok if result else True,
         )
-
-    def _foreign(self, reply: Reply) -> Iterator[str]:
-        return (call.tool for call in reply.calls if call.tool in self._tools and self._tools[call.tool].foreign)
 
     def _about(self) -> dict[str, Any]:
         job = self._job
