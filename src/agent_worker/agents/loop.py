@@ -388,6 +388,7 @@ class Loop:
             )
             turn, gathered, composed = await self._prepare(job, worker, tools)
             recorder.hear(await self._heard(job, gathered, composed), gathered.passed_on)
+            recorder.stand_beside(gathered.beside)
             context = self._loop_context
             keeping = context.recording.prompts.keep(self._database, job, composed, turn.tools, now=context.now())
             try:  # it is written before anything that comes of the run: nobody has to wait for it
@@ -491,6 +492,7 @@ class Loop:
         gathered = await self._database.read(prompt_data.gather, job, worker, tuple(tools))
         known = await recalling
         self._own_soul = known.own_soul
+        gathered = replace(gathered, heard=(*gathered.heard, *known.from_others), beside=bool(known.from_others))
         brief = replace(
             gathered.brief,
             soul=known.soul,

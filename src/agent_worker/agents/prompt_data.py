@@ -34,6 +34,7 @@ class PromptData:
     open_votes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  #: proposals it is called on for → options
     heard: tuple[str, ...] = ()  #: what it shows that earlier work may have from outside our workspaces
     outside_known: bool = False  #: there are words in the project that came from there
+    beside: bool = False  #: it shows memory that is from there
     passed_on: str = ""  #: who passed this very work on from there; '' for nobody
 
 
@@ -144,6 +145,7 @@ class PromptMemory:
     soul: Mapping[str, object] = field(default_factory=dict)
     own_soul: bool = False  #: it has a soul of its own, beyond its definition
     project: tuple[PromptText, ...] = ()  #: what its repository tells agents
+    from_others: tuple[str, ...] = ()  #: of the memory that is shown, what was written outside our workspaces
 
 
 def prompt_memory(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
@@ -195,7 +197,9 @@ def _memories(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
     considered = [
         {"key": each.entry.key, "worth": each.worth, "shown": bool(each.line), "why": each.why} for each in choices
     ]
-    return PromptMemory((*mistakes, *shown), len(choices) - len(shown), tuple(considered[:CONSIDERED]))
+    others = tuple(each.entry.value for each in choices if each.line and each.entry.is_of_others)
+    left_out = len(choices) - len(shown)
+    return PromptMemory((*mistakes, *shown), left_out, tuple(considered[:CONSIDERED]), from_others=others)
 
 
 CONSIDERED = 100  # entries that the manifest names

@@ -113,6 +113,10 @@ class RunRecorder:
         self._origin.hear(heard)
         self._origin.reads_by(passed_on)
 
+    def stand_beside(self, of_others: bool) -> None:
+        """Note that the prompt shows memory which others wrote."""
+        self._context = replace(self._context, beside=of_others)
+
     @property
     def heard(self) -> tuple[str, ...]:
         return self._origin.heard

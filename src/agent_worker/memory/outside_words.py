@@ -30,10 +30,12 @@ def mark(tx: Transaction, run: str, texts: Iterable[str]) -> None:
     for text in texts:
         for sentence, _ in islice(_sentences(text), MOST):
             if is_telling(sentence):
+                words = _words(sentence)[:FIRST]
                 tx.run(
-                    """insert into outside_words(project, mark, run) values (:project, :mark, :run)
+                    """insert into outside_words(project, mark, words, run) values (:project, :mark, :words, :run)
                        on conflict (project, mark) do nothing""",
-                    mark=_mark(_words(sentence)),
+                    mark=_mark(words),
+                    words=len(words),
                     run=run,
                 )
 

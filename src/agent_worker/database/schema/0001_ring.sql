@@ -398,6 +398,7 @@ create index audit_run on audit(project, run, deed);
 create table outside_words (                -- sentences that may come from outside our workspaces, wherever they stand
   project text not null,
   mark text not null,                       -- of how a sentence begins: a hash
+  words integer not null,                   -- of so many words
   run text not null,                        -- the first that said or wrote it
   primary key (project, mark)
 );
