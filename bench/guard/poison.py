@@ -1,4 +1,4 @@
-"""Poison: agents that obey every text are given texts with orders in them, by every way there is; then it is taken back.
+"""Poison: agents that obey every text are given orders by every way there is; then it is taken back.
 
 The real ring with mock agents. Gus does whatever he reads and so does bob, whom he tells of it; mallory wants both to
 be somebody else, lies, or steals. A person then takes back the run it came by, and everybody looks for what is left,
@@ -36,7 +36,15 @@ SECRET = "the vault of gus opens with XK-471199"
 SOUL = "soul: { role: reviewer, principles: [Be kind] }\nsoul_evolution: auto\n"
 TOOLS = "tools: [read_file, write_file, ./web.py:web_page, ./web.py:weather]\nskills: [skills]\n"
 TEAM = "agents: { gus: { ref: gus }, bob: { ref: bob }, mallory: { ref: mallory } }\nworkspace: { provider: file }\n"
-WEB = "def web_page(url: str) -> str:\n    '''A page.'''\n    return {0!r}\n\n\ndef weather() -> str:\n    '''It.'''\n    return {0!r}\n"
+WEB = """def web_page(url: str) -> str:
+    '''A page.'''
+    return {0!r}
+
+
+def weather() -> str:
+    '''How it is outside.'''
+    return {0!r}
+"""
 KEPT = "tea: green, at four\n"  # core memory that nobody may touch
 
 
@@ -304,7 +312,8 @@ async def _look(here: World, found: Outcome, canary: str, *, after: str) -> None
         prompts += watched.prompts
     later = await here.rows("select c.run, c.result from call c")
     results = [row["result"] for row in later if row["run"] > after]
-    assert len(results) > len(LOOK) and prompts
+    assert len(results) > len(LOOK)
+    assert prompts
     found.shown = sum(text.count(canary) * len(canary) for text in (*results, *prompts))
     found.left = sorted(_files(here.root, canary))
     memories = [path.read_text() for path in here.root.glob(".agents/*/memory/*.yaml") if path.stem != "quarantine"]

@@ -1,4 +1,4 @@
-"""A5, A14, A15: poison by every way there is, through agents that obey it; and nothing of it is left when it is taken back.
+"""A5, A14, A15: poison by every way there is, through agents that obey it; taken back, nothing of it is left.
 
 The same that `bench/guard/poison.py` measures, way by way.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from guard import poison
 
 UNTOUCHED = {"a liar", "a thief"}  # they give no orders

@@ -14,7 +14,7 @@ from agent_worker.database.database import Transaction
 from agent_worker.memory import outside_words
 from agent_worker.memory.facts import passes_on, sentences
 from agent_worker.tools.tool import Call, Tool
-from agent_worker.work import queue
+from agent_worker.work import run_rows
 
 BEFORE = "what was read before"
 MOST_HEARD = 200  # texts that are remembered of one run
@@ -51,7 +51,7 @@ class RunOrigin:
             return
         texts = list(_strings(call.arguments))
         if why := next((why for text in texts if (why := self.of(text))), ""):
-            queue.note_outside(tx, run, why)
+            run_rows.note_outside(tx, run, why)
             outside_words.mark(tx, run, texts)
 
     def note_result(self, tx: Transaction, call: Call, result: str) -> None:

@@ -26,10 +26,10 @@ from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
 from agent_worker.service.rounds import ROUND, undo_round
 from agent_worker.service.service import Service
-from agent_worker.work import queue
+from agent_worker.work import run_rows
 from agent_worker.work.threads import PERSONAL
 from agent_worker.workflows.archive import CHANNEL
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import member_rows, workspace_rows
 from agent_worker.workspaces.documents import Documents
 from agent_worker.workspaces.log_files import CONVERSATIONS, HISTORY, RESOURCES
 
@@ -144,7 +144,7 @@ async def _unlearn(
         if evolution is not None:
             withdrawn = await evolution.withdraw(sources)
             taken.proposals.extend(f"{worker.name}: {each}" for each in withdrawn)
-        gone = await service.read(loaded, queue.held_among, sources_before(deeds))
+        gone = await service.read(loaded, run_rows.held_among, sources_before(deeds))
         how = partial(revert, since=since, sources=sources, gone=gone, now=service.runtime.clock.now())
         _add(taken, await asyncio.to_thread(how, worker.home, deeds), worker.name)
         # Last: whoever searched meanwhile took in what the files still said.
@@ -173,7 +173,7 @@ async def _strike_files(service: Service, database: ProjectDatabase, held: Held)
                     await log_files.strike(home, CONVERSATIONS, seqs, dated=True)
             continue
         workspace = await database.read(workspace_rows.get, context)
-        if workspace["directory"] and (name := await database.read(workspace_rows.name_in, context, agent)):
+        if workspace["directory"] and (name := await database.read(member_rows.name_in, context, agent)):
             await log_files.strike(Root(Path(workspace["directory"])), f"{HISTORY}/{name}.jsonl", seqs)
     for id, seqs in held.messages.items():
         workspace = await database.read(workspace_rows.get, id)
