@@ -204,6 +204,13 @@ async def world(folder: Path, way: str) -> AsyncIterator[World]:
     if way == "an imported memory":
         record = json.dumps({"advice": {"value": POISON, "by": "import"}})
         (root / ".agents/gus/memory/imported.yaml").write_text(record)
+    async with opened(folder, root) as made:
+        yield made
+
+
+@asynccontextmanager
+async def opened(folder: Path, root: Path) -> AsyncIterator[World]:
+    """The project at `root` with its team `trio` at work."""
     chosen = Settings.model_validate({"quiet_moment": "10ms"})
     settings = RuntimeSettings(database=folder / "state.db", programs=folder / "programs", chosen=chosen)
     async with open_runtime(settings) as runtime:
