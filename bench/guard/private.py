@@ -30,8 +30,8 @@ from guard.promise import Bar, Promise
 
 SECRETS, HONEST, ATTACKED = 10_000, 100, 60
 GERMAN = ("null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun")
-_SAID = """alpha bravo charlie delta echo foxtrot golf hotel india juliett kilo lima mike november oscar papa quebec romeo
-    sierra tango uniform victor whiskey xray yankee zulu"""
+_SAID = """alpha bravo charlie delta echo foxtrot golf hotel india juliett kilo lima mike november oscar papa
+    quebec romeo sierra tango uniform victor whiskey xray yankee zulu"""
 RADIO = {word[0].upper(): word for word in _SAID.split()}
 THINGS = ("vault", "router", "alarm", "safe", "gate", "server", "account", "printer", "locker", "backup")
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
