@@ -18,7 +18,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "agent_worker"
 SCHEMA = SOURCE / "database" / "schema" / "0001_ring.sql"
 LARGE = {"message", "delivery", "instruction", "run", "step", "call", "ledger", "talk", "document", "inbox_item"}
-LARGE |= {"event", "accepted", "program_call", "sent_text", "sent_use"}
+LARGE |= {"event", "accepted", "program_call", "sent_text", "sent_use", "outside_words"}
 
 #: A statement → why it may walk through everything.
 ALLOWED = {
@@ -39,6 +39,7 @@ ALLOWED = {
     "select count\\(\\*\\) as n from run r join agent a .*": "the number of all runs ever, shown on request",
     "select r.* where r.project = :project and \\(cast.* order by r.id desc limit :limit": "it ends at the limit",
     "select r.manifest, r.started_at from run r where .* order by r.id desc limit :limit": "the newest, once a night",
+    "select 1 from outside_words where project = :project limit 1": "one row, whichever",
     "select r.*left join workspace w .* where r.project = :project": "a part: what it is for decides which rows",
 }
 

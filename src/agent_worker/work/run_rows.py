@@ -95,6 +95,12 @@ def from_outside(tx: Transaction, runs: Iterable[str | None]) -> set[str]:
     return {run for run in set(runs) if run and tx.one(look, run=run)}
 
 
+def held_among(tx: Transaction, runs: Iterable[str]) -> set[str]:
+    """Those of the runs that a person has taken back."""
+    look = "select 1 from run where project = :project and id = :run and held = 1"
+    return {run for run in set(runs) if tx.one(look, run=run)}
+
+
 def produced_by(tx: Transaction, instruction: str) -> Row:
     """What all runs that it led have posted and produced: being pushed aside in between makes no difference."""
     row = tx.one(
