@@ -25,7 +25,7 @@ from agent_worker.core.remote import Fetched, Remote, is_remote, parse_remote
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import AGENTS, PROJECT_FILES, WORKFLOWS, ProjectFiles, find_project, load_project
-from agent_worker.definitions.workflow import WorkflowDefinition, alone, with_model
+from agent_worker.definitions.workflow import WorkflowDefinition, alone, together, with_model
 from agent_worker.trust.project_keys import FILE as ENV_FILE
 from agent_worker.work import agent_rows, inbox
 from agent_worker.work.door_tokens import DoorTokens
@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 SESSION = "agent:"  #: before the name of an agent: a workflow that no file describes, with it alone
+TOGETHER = "team:"  #: before the names of agents: a workflow that no file describes, with these
 TAKE_UP = 2.0  #: seconds between two tries to open a project that another runtime has
 _Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
 _PERSONAL = ("memory", "notes", "conversations", "todo", ".index")  # folders in that of an agent
@@ -413,6 +414,8 @@ class Service:
             if (whose := name.removeprefix(SESSION)) not in loaded.agents:
                 raise NotFound(f"there is no agent {whose} in this project", hint="agent-worker ls")
             return FoundWorkflow(alone(whose), name)
+        if name.startswith(TOGETHER):
+            return FoundWorkflow(_together(loaded, name.removeprefix(TOGETHER).split("+")), name)
         if is_remote(name):
             fetched = await self.remotes().get(workflow_source(name), now=self.runtime.clock.now())
             return await asyncio.to_thread(read_fetched, loaded, fetched)
@@ -477,6 +480,14 @@ async def _tagged(database: ProjectDatabase, loaded: LoadedProject, tag: str) ->
     if len(found) > 1:
         raise BadInput(f"several instances have the tag {tag}", hint=f"say which: {', '.join(f'@{n}' for n in found)}")
     return found[0] if found else None
+
+
+def _together(loaded: LoadedProject, names: Sequence[str]) -> WorkflowDefinition:
+    known = {name: canonical(name, loaded.agents) for name in names}
+    if missing := [name for name, found in known.items() if found is None]:
+        told = f"there is no agent {missing[0][:100]} in this project"
+        raise NotFound(told, hint=f"agents here: {', '.join(loaded.agents)}" if loaded.agents else "agent-worker init")
+    return together(TOGETHER.removesuffix(":"), list(dict.fromkeys(filter(None, known.values()))))
 
 
 def workflow_source(text: str) -> Remote:
@@ -572,8 +583,9 @@ _IDS = {  # of each kind, those that begin with what was typed
                    where project = :project and message >= :id and message < :end""",
     "work": "select id from instruction where project = :project and id >= :id and id < :end",
     "unheard": "select id from message where project = :project and id >= :id and id < :end",
+    "instance": "select id from workspace where project = :project and id >= :id and id < :end",
 }
-Kind = Literal["run", "inbox_item", "message", "work", "unheard"]  #: a message that nobody got is `unheard`
+Kind = Literal["run", "inbox_item", "message", "work", "unheard", "instance"]  #: a message that nobody got is `unheard`
 
 
 def _holding(tx: WholeTransaction, kinds: Sequence[Kind], id: str) -> tuple[str, str]:
