@@ -24,7 +24,7 @@ from agent_worker.work import agent_rows, limits, queue
 from agent_worker.work.limits import Reached, WorkLimits
 from agent_worker.work.queue import Ageing, Lane
 from agent_worker.work.steps import CallPosition
-from agent_worker.workspaces import routing, workspace_rows
+from agent_worker.workspaces import routing, workspace_state
 
 AGEING = Ageing()
 
@@ -102,7 +102,7 @@ async def test_Q5_a_call_that_had_only_begun_has_no_result_for_the_next_run(team
     made, begun = Call("c1", "knock", {}), Call("c2", "knock", {})
     await recorder.keep(0, Reply("", calls=(made, begun)))
     await recorder.call(0, made)
-    await team.write(recorder._start, CallPosition(job.lead.work, 0, begun.id), begun, knock)  # and here it died
+    await team.write(recorder._record.start, CallPosition(job.lead.work, 0, begun.id), begun, knock)  # and here it died
     await team.write(run_end.put_back, job, why="stopping", now=team.now(), ageing=AGEING)
     (step,) = (await by_hand(team)).past
     assert set(step.results) == {"c1"}
@@ -154,7 +154,7 @@ async def test_L4_who_lets_an_agent_go_on_lifts_the_limit_of_its_project_too(tea
 
 async def test_Q10_in_a_workspace_that_is_closed_nobody_is_told_anything(team: Team) -> None:
     await team.post("user", "@alice go")
-    await team.write(workspace_rows.close_workspace, team.workspace.id, now=team.now())
+    await team.write(workspace_state.close_workspace, team.workspace.id, now=team.now())
     (work,) = await team.queue()
     await team.write(commands.cancel, work["id"], reason="not needed", now=team.now())
     assert await team.states() == ["cancelled"]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests import stored
 from tests.teams import open_team
 
-from agent_worker.agents.recorder import SHOWN
+from agent_worker.agents.call_texts import SHOWN
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import Permanent

@@ -109,6 +109,7 @@ web --no-open
 gc --dry-run
 backup
 restore nothing.db
+db migrate
 agent delete carol --yes
 stop @review
 demo

@@ -17,6 +17,9 @@ DROP_UP_TO = "delete from event where id <= ?"
 TAKE_NUMBERS = "update event_count set numbered = numbered + :n returning numbered"
 STORE_NUMBERED = """insert into event(id, project, workspace, seq, record, at)
                     values (:id, :project, :workspace, :seq, :record, :at)"""
+NUMBER_ON = (
+    "update event_count set numbered = (select coalesce(max(id), 0) from event)"  # what came from elsewhere counts
+)
 DROP_NUMBERED = "delete from event where id <= :last"
 
 

@@ -28,7 +28,7 @@ from agent_worker.database import raw_pages
 from agent_worker.database.migrations import migrate, version_of
 from agent_worker.database.presence import CommitMarker, commits_in, counted
 from agent_worker.database.raw_pages import Value
-from agent_worker.database.restore import BESIDE, check_not_taken_away, look_into, put_in_place
+from agent_worker.database.restore import check_not_taken_away, discard, look_into, put_in_place
 from agent_worker.files.jsonl import iterate
 from agent_worker.files.root import Root
 
@@ -136,7 +136,7 @@ def recover(database: Path, *, stamp: str, backups: Iterable[Path] = (), channel
     report, fresh = Report(), database.with_name(f"{database.name}.recovered")
     work = database.with_name(f"{database.name}.salvage")
     try:
-        _discard(work, fresh)
+        discard(work, fresh)
         database.touch(0o600)  # it may be gone altogether
         _copy(database, work)
         report.lost_commits = CommitMarker(database).missing(_commits(work))
@@ -151,7 +151,7 @@ def recover(database: Path, *, stamp: str, backups: Iterable[Path] = (), channel
         report.kept = put_in_place(fresh, database, aside=f"damaged-{stamp}")
         return report
     finally:
-        _discard(work, fresh)
+        discard(work, fresh)
 
 
 def _copy(database: Path, work: Path) -> None:
@@ -175,12 +175,6 @@ def _commits(work: Path) -> int:
 def _unknown(connection: apsw.Connection, channels: Iterable[Path]) -> list[str]:
     known = {directory for (directory,) in connection.execute("select directory from workspace")}
     return [str(channel) for channel in channels if str(channel.parent) not in known]
-
-
-def _discard(*paths: Path) -> None:
-    for path in paths:
-        for suffix in ("", *BESIDE, "-journal"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 # --- the sources

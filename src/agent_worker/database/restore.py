@@ -95,7 +95,7 @@ def put_back(source: Path, database: Path, *, stamp: str) -> tuple[BackupContent
     if any(_beside(source, suffix).exists() for suffix in BESIDE):
         raise Refused(f"{source} is a database in use, not a backup", hint="agent-worker backup FILE makes one")
     arriving = database.with_name(f"{database.name}.restoring")
-    _discard(arriving)
+    discard(arriving)
     try:
         with source.open("rb") as reading, open(os.open(arriving, NEW_FILE, 0o600), "wb") as writing:
             shutil.copyfileobj(reading, writing, 1024 * 1024)
@@ -105,7 +105,7 @@ def put_back(source: Path, database: Path, *, stamp: str) -> tuple[BackupContent
         _fold_in(database)
         return found, put_in_place(arriving, database, aside=f"replaced-{stamp}")
     finally:
-        _discard(arriving)
+        discard(arriving)
 
 
 def put_in_place(arriving: Path, database: Path, *, aside: str) -> Path | None:
@@ -145,9 +145,11 @@ def _named(database: Path, aside: str, n: int) -> Path:
     return _beside(database, f".{aside}" + (f"-{n}" if n else ""))
 
 
-def _discard(database: Path) -> None:
-    for suffix in ("", *BESIDE):
-        _beside(database, suffix).unlink(missing_ok=True)
+def discard(*databases: Path) -> None:
+    """Remove databases that nobody relies on: copies that were not finished, or are not needed any more."""
+    for database in databases:
+        for suffix in ("", *BESIDE, "-journal"):
+            _beside(database, suffix).unlink(missing_ok=True)
 
 
 def _beside(path: Path, suffix: str) -> Path:

@@ -37,7 +37,7 @@ def restored(file: Path) -> tuple[int, Path | None]:
         told = "the daemon's state is in PostgreSQL, which has its own backups"
         raise Refused(told, hint=f"pg_restore; or unset {DATABASE_VARIABLE} to restore what this home keeps")
     with alone() as home:
-        stamp = _stamp()
+        stamp = time_stamp()
         found, aside = put_back(file, home / DATABASE, stamp=stamp)
         put_files_back(Root.private(home), found.files, stamp=stamp)
     return found.messages, aside
@@ -46,7 +46,7 @@ def restored(file: Path) -> tuple[int, Path | None]:
 def recovered() -> tuple[bool, str]:
     """Put what can be read of a damaged database in its place; whether nothing is lost, and what came of it."""
     with alone() as home:
-        database, stamp = home / DATABASE, _stamp()
+        database, stamp = home / DATABASE, time_stamp()
         if saved := saved_copy(database):
             found, _ = put_back(saved, database, stamp=stamp)
             return True, f"nothing is lost: {plural(found.messages, 'message')}, from {saved}"
@@ -80,5 +80,5 @@ def alone() -> Iterator[Path]:
         yield home
 
 
-def _stamp() -> str:
+def time_stamp() -> str:
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S}"

@@ -12,10 +12,10 @@ from agent_worker.database.database import Row, Transaction
 from agent_worker.service.events import EventRecord, Filter, Follower
 from agent_worker.service.followed import Followed, Served, UsageTotals, listening, waiting_for
 from agent_worker.service.service import Service
-from agent_worker.work import inbox, queue
+from agent_worker.work import inbox, open_work
 from agent_worker.workflows.quiet import kept_by
 from agent_worker.workflows.summary import Summary, summarise
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import member_rows
 from agent_worker.workspaces.resources import whole_text
 
 FORGOTTEN = "it has ended, and its workspace keeps nothing (provider: memory)"
@@ -58,7 +58,7 @@ class InstanceRun(Followed):
 
     async def _rests(self) -> bool:
         """Whether there is work, and only a person can make any of it go on."""
-        rows = await self._database.read(queue.open_in, self._id)
+        rows = await self._database.read(open_work.open_in, self._id)
         return bool(rows) and all(
             row["state"] == "waiting" or (row["state"] == "queued" and self._lacks_key(row["agent"])) for row in rows
         )
@@ -71,7 +71,7 @@ class InstanceRun(Followed):
         usage = UsageTotals(summary.input, summary.output, summary.usd, summary.estimated)
         if row["state"] in ("running", "left") and await self._rests():
             items = await self._database.read(inbox.asked_in, self._id)
-            members = await self._database.read(workspace_rows.members_in, self._id)
+            members = await self._database.read(member_rows.members_in, self._id)
             keys = [self._lacks_key(agent) for agent in members.values()]
             return waiting_for(items, keys, self._tools, usage, content)
         return Served(content, self._tools, usage, summary.outcome, summary.reason, summary)

@@ -7,8 +7,9 @@ import asyncio
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.errors import Stale
 from agent_worker.core.later import dataclass
+from agent_worker.service.found_workflow import FoundWorkflow, read_fetched, workflow_source
 from agent_worker.service.operation import operation
-from agent_worker.service.service import FoundWorkflow, Service, read_fetched, workflow_source
+from agent_worker.service.service import Service
 from agent_worker.service.trust import PendingApproval, approve_all, pending_approvals
 
 

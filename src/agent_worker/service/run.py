@@ -25,10 +25,11 @@ from agent_worker.service.channel_run import say_and_follow
 from agent_worker.service.events import EventRecord, Filter, Follower
 from agent_worker.service.followed import STOPPING, Followed, Served, UsageTotals, listening, waiting_for
 from agent_worker.service.operation import Stream, operation
-from agent_worker.service.service import Service, at_rest
+from agent_worker.service.running_instances import at_rest
+from agent_worker.service.service import Service
 from agent_worker.service.trust import require_approved
 from agent_worker.service.workflows import WorkflowRequest, begin
-from agent_worker.work import inbox, queue
+from agent_worker.work import inbox, open_work
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.start import Start
 from agent_worker.workspaces.resources import whole_text
@@ -178,7 +179,7 @@ class _TeamRun(Followed):
 
     async def _rests(self) -> bool:
         """Whether there is work, and only a person can make any of it go on."""
-        rows = await self._running.database.read(queue.open_in, self._running.id)
+        rows = await self._running.database.read(open_work.open_in, self._running.id)
         return bool(rows) and all(
             row["state"] == "waiting" or (row["state"] == "queued" and self._lacks_key(row["agent"])) for row in rows
         )

@@ -22,11 +22,13 @@ from agent_worker.database.database import Transaction
 from agent_worker.service.agent_run import take_up_work
 from agent_worker.service.channel_run import take_up_said
 from agent_worker.service.followed import Followed, Served, UsageTotals
+from agent_worker.service.found_workflow import TOGETHER
 from agent_worker.service.inbox import Item, inbox_show
 from agent_worker.service.instance_run import take_up_instance
 from agent_worker.service.operation import operation
 from agent_worker.service.run import RunRequest, begin_work
-from agent_worker.service.service import TOGETHER, Kind, Service
+from agent_worker.service.service import Service
+from agent_worker.service.typed_ids import Kind
 from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.workspaces import workspace_rows
 

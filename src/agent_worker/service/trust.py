@@ -9,9 +9,10 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import canonical
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound
 from agent_worker.core.later import dataclass
+from agent_worker.service.found_workflow import FoundWorkflow
 from agent_worker.service.operation import operation
 from agent_worker.service.providers import keys_changed
-from agent_worker.service.service import FoundWorkflow, Service
+from agent_worker.service.service import Service
 from agent_worker.trust.powers import Power, powers_of, powers_of_agent
 from agent_worker.trust.project_keys import keys_in_env_file, power_of_keys
 from agent_worker.trust.store import Unapproved

@@ -19,8 +19,9 @@ from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.definitions.loading import agent_value, workflow_value
+from agent_worker.service.open_projects import ProjectValues
 from agent_worker.service.operation import Stream, StreamItem, operation
-from agent_worker.service.service import ProjectValues, Service
+from agent_worker.service.service import Service
 from agent_worker.tools.program_functions import FunctionSpec, Gone, ProgramFunctions
 from agent_worker.tools.tool import Result
 from agent_worker.trust.powers import powers_of, powers_of_agent

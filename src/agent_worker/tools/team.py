@@ -5,8 +5,8 @@ from __future__ import annotations
 from agent_worker.core.errors import Refused
 from agent_worker.database.database import Row, Transaction
 from agent_worker.tools.tool import ToolContext, tool
-from agent_worker.work import queue
-from agent_worker.workspaces import routing, workspace_rows
+from agent_worker.work import run_rows
+from agent_worker.workspaces import member_rows, routing, workspace_rows
 from agent_worker.workspaces.document_rows import Author, Document
 from agent_worker.workspaces.documents import Documents, checked_name, first_document
 
@@ -16,7 +16,7 @@ def team_members(tx: Transaction, context: ToolContext) -> str:
     """Who is in this workspace, what each is doing, and what each says about it."""
     assert context.identity.workspace
     workspace = workspace_rows.get(tx, context.identity.workspace)
-    return "\n".join(_member(context, workspace, row) for row in workspace_rows.members(tx, context.identity.workspace))
+    return "\n".join(_member(context, workspace, row) for row in member_rows.members(tx, context.identity.workspace))
 
 
 def _member(context: ToolContext, workspace: Row, row: Row) -> str:
@@ -92,7 +92,7 @@ def team_doc_suggest(tx: Transaction, context: ToolContext, suggestion: str, doc
         run=identity.run,
     )
     receipt = routing.say(tx, speech, now=now)
-    queue.note_produced(tx, identity.run)
+    run_rows.note_produced(tx, identity.run)
     return f"Suggested to {owner} as #{receipt.seq}."
 
 
@@ -103,7 +103,7 @@ async def _documents(context: ToolContext) -> Documents:
 
 
 async def _written(context: ToolContext, document: Document) -> str:
-    await context.database.write(queue.note_produced, context.identity.run)
+    await context.database.write(run_rows.note_produced, context.identity.run)
     return f"{document.name} is at revision {document.revision[:12]} now."
 
 

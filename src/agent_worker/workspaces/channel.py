@@ -10,7 +10,7 @@ from agent_worker.core.events import Posted
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import workspace_state
 
 Kind = Literal["message", "system", "proposal", "decision"]
 LATELY = 500  # messages of a channel among which a repetition is noticed
@@ -89,7 +89,7 @@ class Draft:
 
 
 def post(tx: Transaction, draft: Draft, *, now: int) -> Message:
-    seq = workspace_rows.next_seq(tx, draft.workspace)
+    seq = workspace_state.next_seq(tx, draft.workspace)
     if seq is None:
         raise NotRunning("this workspace is closed: nothing can be said here any more")
     id = new_id("m")
@@ -168,6 +168,12 @@ def at(tx: Transaction, workspace: str, seq: int) -> Message | None:
 def is_known(tx: Transaction, id: str) -> bool:
     """Whether there is a message with this id: looked for among all, so not for every day."""
     return tx.one("select 1 as one from message where project = :project and id = :id", id=id) is not None
+
+
+def was_told(tx: Transaction, workspace: str, text: str) -> bool:
+    """Whether a message of the system says this already: looked for among all, so not for every day."""
+    sql = "select 1 as one from message where project = :project and workspace = :workspace and kind = 'system'"
+    return tx.one(f"{sql} and text = :text limit 1", workspace=workspace, text=text) is not None
 
 
 def last(

@@ -8,7 +8,8 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import parse_address
 from agent_worker.database.database import Row, Transaction
 from agent_worker.doors.openai.target import NoModel, check_opens
-from agent_worker.service.service import SESSION, Service
+from agent_worker.service.found_workflow import SESSION
+from agent_worker.service.service import Service
 from agent_worker.work.door_tokens import DoorToken
 from agent_worker.workspaces import workspace_rows
 

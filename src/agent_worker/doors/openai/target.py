@@ -18,8 +18,9 @@ from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.doors.openai.request import DoorQuestion
+from agent_worker.service.found_workflow import SESSION
 from agent_worker.service.run import RunRequest
-from agent_worker.service.service import SESSION, Service
+from agent_worker.service.service import Service
 from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.work.door_tokens import DoorToken
 from agent_worker.workspaces import workspace_rows

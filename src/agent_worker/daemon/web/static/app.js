@@ -9,6 +9,8 @@ import { Definition } from "./definition.js";
 import * as unread from "./unread.js";
 import { forms } from "./forms.js";
 import { keys } from "./keys.js";
+import { filters } from "./filter.js";
+import { downloads } from "./download.js";
 
 const [side, main, line, door, menu] = ["side", "main", "line", "door", "menu"].map((id) => document.getElementById(id));
 const badge = menu.querySelector(".badge");
@@ -157,6 +159,13 @@ function renewAll() {
   for (const panel of panels()) renew(panel);
 }
 
+/** One sentence over everything, for what has no place of its own. */
+function tell(text) {
+  line.textContent = text;
+  line.hidden = false;
+  setTimeout(() => { if (line.textContent === text) line.hidden = true; }, 6000);
+}
+
 // --- folds, and what follows a form
 
 forms((form) => {
@@ -227,6 +236,8 @@ addEventListener("hashchange", () => {
   code ? enter(code) : show();
 });
 keys({ main, side });
+filters(main);
+downloads(tell);
 
 const code = codeInAddress();
 if (code) enter(code);

@@ -1,0 +1,65 @@
+"""`db migrate`: all that the daemon keeps goes from its home to PostgreSQL, or back, while no daemon runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_worker.client.discovery import DATABASE
+from agent_worker.core.errors import BadInput, Refused, StorageFault
+from agent_worker.core.later import dataclass
+from agent_worker.database.database import WholeTransaction
+from agent_worker.database.recovery import look_at
+from agent_worker.memory import audit
+from agent_worker.offline.stored import alone, time_stamp
+from agent_worker.work import agent_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What was copied, and where what was there before is kept."""
+
+    rows: Mapping[str, int]  #: by table
+    source: str  #: left as it was
+    kept: Path | None = None  #: the database whose place was taken, when there was one
+
+
+def moved_to(url: str) -> Moved:
+    """Copy what this home keeps to an empty PostgreSQL."""
+    place = _place(url)
+    from agent_worker.database.transfer import to_postgres
+
+    with alone() as home:
+        database = home / DATABASE
+        if wrong := look_at(database):
+            raise StorageFault(f"{database} is damaged: {wrong}", hint="agent-worker doctor --fix")
+        return Moved(to_postgres(database, place, chains), str(database))
+
+
+def moved_from(url: str) -> Moved:
+    """Copy what a PostgreSQL holds to this home; what the home kept is set aside."""
+    place = _place(url)
+    from agent_worker.database.postgres_session import place_of
+    from agent_worker.database.transfer import from_postgres
+
+    with alone() as home:
+        rows, kept = from_postgres(place, home / DATABASE, chains, aside=f"replaced-{time_stamp()}")
+        return Moved(rows, place_of(url), kept)
+
+
+def chains(tx: WholeTransaction) -> dict[str, str]:
+    """Where the audit of each project is broken; '' where it is whole."""
+    return {project: audit.flaw(tx.of(project)) for project in agent_rows.projects(tx)}
+
+
+def _place(url: str) -> str:
+    """The address, if it is one of PostgreSQL and the library for it is here."""
+    try:
+        from agent_worker.database import postgres_session
+    except ImportError:
+        hint = "uv tool install '.[postgres]', or pip install '.[postgres]'"
+        raise Refused("PostgreSQL needs a library that is not installed here", hint=hint) from None
+    try:
+        return postgres_session.checked(url)
+    except BadInput as error:
+        raise BadInput("that is not the address of a PostgreSQL database", hint=error.hint) from None

@@ -1,0 +1,143 @@
+"""The projects that are open: loaded when they are first named, read again when their files change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from pathlib import Path
+
+from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.errors import BadInput
+from agent_worker.core.later import dataclass
+from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.definitions.project import ProjectFiles, load_project
+from agent_worker.definitions.workflow import WorkflowDefinition
+from agent_worker.service.project_stamp import Stamp, project_at, stamp
+from agent_worker.workflows.runtime import Runtime
+
+_PERSONAL = ("memory", "notes", "conversations", "todo", ".index")  # folders in that of an agent
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectValues:
+    """Agents and teams of a project that programs have handed over: they are in no file."""
+
+    agents: Mapping[str, AgentDefinition] = field(default_factory=dict)
+    workflows: Mapping[str, WorkflowDefinition] = field(default_factory=dict)
+
+    def beside(self, definitions: ProjectFiles) -> ProjectFiles:
+        return definitions.with_values(self.agents, self.workflows)
+
+
+@dataclass(slots=True)
+class _OpenProject:
+    loaded: LoadedProject
+    definitions: ProjectFiles  #: as they were read, also those that cannot be used
+    stamp: Stamp | None
+    watched: tuple[Path, ...] = ()  #: beyond the folders of definitions
+    values: ProjectValues = field(default_factory=ProjectValues)
+
+
+@dataclass(frozen=True, slots=True)
+class _ProjectLook:
+    """What was seen of a project's files."""
+
+    root: str  #: as it was asked for
+    askers: int  #: who had asked when it began
+    path: Path
+    stamp: Stamp | None
+
+
+class OpenProjects:
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.opening = False  #: after a restart: nobody is woken yet
+        self._open: dict[Path, _OpenProject] = {}
+        self._admitting = asyncio.Lock()
+        self._askers = 0  # for a project, ever
+        self._looked = _ProjectLook("", 0, Path(), None)  # the last time
+
+    def all(self) -> list[LoadedProject]:
+        return [known.loaded for known in self._open.values()]
+
+    async def at(self, root: str | None) -> tuple[LoadedProject, bool]:
+        """The project at this directory, and whether it was opened just now; without one, the only one there is."""
+        if root is None:
+            if len(self._open) != 1:
+                raise BadInput("say which project: its directory", hint="project=/path/to/it")
+            root = str(next(iter(self._open)))
+        self._askers = asker = self._askers + 1
+        async with self._admitting:
+            path, seen = await self._look(root, asker)
+            known = self._open.get(path)
+            is_new = known is None
+            if known is not None and seen is None:
+                return known.loaded, False  # it cannot be looked at just now: what was known holds
+            if known is None or known.stamp != seen:
+                known = self._open[path] = await self._read(path, known, seen)
+                if not self.opening:
+                    await self.runtime.supervisor.wake_all()
+        return known.loaded, is_new
+
+    async def _look(self, root: str, asker: int) -> tuple[Path, Stamp | None]:
+        """Where the project is, and how its files are now: no older than the question, or a change would be missed.
+
+        Whoever asks while one looks is told by the next look, together with all the others who did.
+        """
+        if self._looked.root != root or self._looked.askers < asker:
+            askers = self._askers
+            self._looked = _ProjectLook(root, askers, *await asyncio.to_thread(self._look_at, root))
+        return self._looked.path, self._looked.stamp
+
+    def _look_at(self, root: str) -> tuple[Path, Stamp | None]:
+        path = project_at(root)
+        known = self._open.get(path)
+        # Before it is read: what changes meanwhile is seen the next time.
+        return path, stamp(path, known.watched if known else ())
+
+    async def _read(self, path: Path, known: _OpenProject | None, seen: Stamp | None) -> _OpenProject:
+        previous, quick = (known.loaded.project, known.loaded.quick) if known else (None, {})
+        values = known.values if known else ProjectValues()
+        definitions = await asyncio.to_thread(load_project, path, previous=previous)
+        loaded = await self.runtime.loader.load(values.beside(definitions), quick)
+        # The stamp does not know yet what else is to be watched: whatever of it is there is read once more.
+        watched = (*definitions.elsewhere, *self._ailing(loaded, definitions))
+        return _OpenProject(loaded, definitions, seen, watched, values)
+
+    def _ailing(self, loaded: LoadedProject, definitions: ProjectFiles) -> Iterator[Path]:
+        """What agents that cannot be used depend on beside their own file: any of it may be what is mended."""
+        for name, definition in definitions.agents.items():
+            worker = self.runtime.registry.own(loaded.agents[name])
+            if worker is not None and worker.trouble:
+                files = [tool.name.rpartition(":")[0] for tool in definition.tools if ".py:" in tool.name]
+                folders = [definition.personal_dir, *(f"{definition.personal_dir}/{part}" for part in _PERSONAL)]
+                yield from (definitions.root / each for each in (*files, *folders, definition.cwd, *definition.skills))
+
+    async def add_quick(self, loaded: LoadedProject, definition: AgentDefinition) -> None:
+        async with self._admitting:
+            known = self._open[loaded.project.root]
+            await self._load_again(known, {**known.loaded.quick, definition.name: definition})
+
+    async def drop_quick(self, loaded: LoadedProject, name: str) -> None:
+        async with self._admitting:
+            known = self._open[loaded.project.root]
+            quick = {other: each for other, each in known.loaded.quick.items() if other != name}
+            await self._load_again(known, quick)
+
+    async def add_values(self, loaded: LoadedProject, values: ProjectValues, *, again: bool) -> None:
+        async with self._admitting:
+            known = self._open[loaded.project.root]
+            before = known.values
+            known.values = ProjectValues({**before.agents, **values.agents}, {**before.workflows, **values.workflows})
+            await self._load_again(known, known.loaded.quick, again=again)
+
+    async def remake_kit(self, loaded: LoadedProject) -> None:
+        async with self._admitting:
+            known = self._open[loaded.project.root]
+            await self._load_again(known, known.loaded.quick, again=True)
+
+    async def _load_again(
+        self, known: _OpenProject, quick: Mapping[str, AgentDefinition], *, again: bool = False
+    ) -> None:
+        known.loaded = await self.runtime.loader.load(known.values.beside(known.definitions), quick, again=again)

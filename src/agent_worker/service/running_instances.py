@@ -1,0 +1,90 @@
+"""The workflow instances that run in this process, and who waits for them to end."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from agent_worker.agents.loader import LoadedProject
+from agent_worker.workflows import start as instances
+from agent_worker.workflows.instance import Instance
+from agent_worker.workflows.runtime import Runtime
+from agent_worker.workflows.summary import Summary
+
+
+class _Finishing:
+    """An instance that somebody waits for: it ends by itself, or by being stopped."""
+
+    def __init__(self, work: asyncio.Task[Summary]) -> None:
+        self.work = work
+        self.outcome: asyncio.Future[Summary] = asyncio.get_running_loop().create_future()
+        work.add_done_callback(self._done)
+
+    def _done(self, work: asyncio.Task[Summary]) -> None:
+        if work.cancelled() or self.outcome.done():
+            return
+        if (error := work.exception()) is not None:
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(work.result())
+
+
+class RunningInstances:
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self._running: dict[str, Instance] = {}
+        self._finishing: dict[str, _Finishing] = {}
+
+    def get(self, workspace: str) -> Instance | None:
+        """By the id of its workspace."""
+        return self._running.get(workspace)
+
+    def add(self, running: Instance) -> None:
+        self._running[running.id] = running
+
+    async def start(self, loaded: LoadedProject, wanted: instances.Start) -> Instance:
+        running = await instances.start(self.runtime, loaded, wanted)
+        self.add(running)
+        return running
+
+    async def finish(self, running: Instance) -> Summary:
+        """Work until quiet, then end. Stopped meanwhile, it gives what came of that.
+
+        One that a limit or a person paused waits until it is resumed or stopped.
+        """
+        if (begun := self._finishing.get(running.id)) is not None:
+            return await asyncio.shield(begun.outcome)  # somebody else waits for it too
+        finishing = self._finishing[running.id] = _Finishing(asyncio.create_task(running.run(keeps=True)))
+        try:
+            return await finishing.outcome
+        except BaseException:  # nobody will end it here any more
+            running.leave()
+            raise
+        finally:
+            finishing.work.cancel()
+            del self._finishing[running.id]
+            self._running.pop(running.id, None)
+
+    async def stop(self, running: Instance, *, reason: str) -> Summary:
+        finishing = self._finishing.get(running.id)
+        if finishing is not None:
+            finishing.work.cancel()
+        try:
+            summary = await running.stop(reason=reason)
+        except BaseException:  # the same
+            running.leave()
+            raise
+        finally:
+            self._running.pop(running.id, None)
+        if finishing is not None and not finishing.outcome.done():
+            finishing.outcome.set_result(summary)
+        return summary
+
+    def leave_all(self) -> None:
+        for running in self._running.values():
+            running.leave()
+
+
+async def at_rest(running: Instance) -> Summary:
+    """What has come of an instance that waits at a limit, and how it goes on."""
+    return replace(await running.so_far(), resume=f"agent-worker resume @{running.name}")
