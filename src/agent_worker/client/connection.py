@@ -191,7 +191,10 @@ class Client:
         with ExitStack() as held:
             asking = partial(self._asked, method, path, body, within=silence, headers=extra | dict(headers or {}))
             wire, status, answered = _patiently(lambda: held.enter_context(asking()))
-            if "text/event-stream" not in answered.get("content-type", ""):
+            kind = answered.get("content-type", "")
+            if kind == "application/json" and kind in (headers or {}).get("Accept", ""):  # there is nothing to stream
+                return iter([ServerEvent("message", "", b"".join(wire.body(status, answered)).decode())])
+            if "text/event-stream" not in kind:
                 raise AgentWorkerError("the daemon answered without a stream of events", hint=LOGS)
             opened = held.pop_all()
         return _events_of(opened, wire.body(status, answered, within=silence))

@@ -76,7 +76,7 @@ class Followed(ABC):
         self.leaves_when_asked = False  #: is it over for whoever follows it, when it waits for the person?
 
     async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
-        yield [StreamItem("begun", json.dumps({"event": "begun"} | self._begun()))]
+        yield [StreamItem("begun", json.dumps({"event": "begun"} | self.begun()))]
         async for batch in self._unless_asked():
             if shown := await self._shown(batch):
                 yield shown
@@ -105,6 +105,11 @@ class Followed(ABC):
         self._tools += [tool_call_of(told) for told in shown if told.kind == "tool_call"]
         return [StreamItem(told.kind, told.text) for told in shown]
 
+    @property
+    def outcome(self) -> Served | AgentWorkerError:
+        """What came of it, once it was followed to its end."""
+        return self._outcome
+
     def result(self) -> Served:
         if isinstance(self._outcome, AgentWorkerError):
             raise self._outcome
@@ -128,7 +133,7 @@ class Followed(ABC):
                 self._follower = self._follower.again()
 
     @abstractmethod
-    def _begun(self) -> dict[str, str]:
+    def begun(self) -> dict[str, str]:
         """What it is called, for whoever leaves before its end."""
 
     @abstractmethod

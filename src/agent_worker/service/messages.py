@@ -155,7 +155,7 @@ async def mentions_map(service: Service, at: str, project: str | None = None) ->
     return await service.read(loaded, _calls, await service.address(loaded, at))
 
 
-@operation("POST", "/ask", tool="agent_ask")
+@operation("POST", "/ask")
 async def ask(service: Service, agent: str, message: str, project: str | None = None) -> Answered:
     """Send a direct message to an agent and wait for the answer."""
     return await put_question(service.runtime, await service.project(project), agent, message)

@@ -108,7 +108,7 @@ async def runs_list(
     return await service.read(loaded, _runs, wanted, max(1, min(limit, 500)))
 
 
-@operation("GET", "/runs/{run}")
+@operation("GET", "/runs/{run}", tool="run_explain")
 async def explain(service: Service, run: str, full: bool = False) -> Explained:
     """What a run saw and did; in `full`, word by word what its model was sent."""
     database, run = await service.holding(run, "run")
