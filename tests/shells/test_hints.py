@@ -34,7 +34,7 @@ def hinted(text: str) -> list[list[str]]:
 def test_every_command_that_our_texts_name_exists() -> None:
     """In hints, in sentences and on the page: `agent-worker WORD [WORD]` is something one can type."""
     known = {name for name, _ in commands()}
-    prose = {"again", "as", "is", "made"}  # of the product, not of a command
+    prose = {"again", "as", "is", "made", "with"}  # of the product, not of a command
     groups = {name.split()[0] for name in known if " " in name} | {"context", "schedule"}
     wrong = []
     for file in sorted(SOURCE.rglob("*.py")):

@@ -106,9 +106,8 @@ async def _quick(service: Service, loaded: LoadedProject, origin: str) -> AgentD
     """The quick agent that shall last. One that is at work is not torn away from it."""
     known = canonical(origin, loaded.quick)
     if known is None:
-        there = (
-            f"agent-worker agent list (quick agents: {', '.join(loaded.quick)})" if loaded.quick else "agent-worker new"
-        )
+        here = f"agent-worker agent list (quick agents: {', '.join(loaded.quick)})"
+        there = here if loaded.quick else "agent-worker new --backend mock"
         raise NotFound(f"there is no quick agent {origin}", hint=there)
     if await service.read(loaded, queue_of, loaded.agents[known]):
         raise Refused(f"{known} is at work", hint=f"wait until it is done: agent-worker agent info {known}")
