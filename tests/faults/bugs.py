@@ -1380,7 +1380,7 @@ BUGS = (
         "a write that may wait is forgotten when the database closes",
         "D3",
         "test_a_write_that_may_wait_is_not_lost_when_the_database_closes",
-        Edit("SqliteDatabase._close_later", "self._hand_over()", ""),
+        Edit("WriteQueue._close_later", "self._hand_over()", ""),
     ),
     bug(
         "a log that cannot be written keeps others from being written with it",

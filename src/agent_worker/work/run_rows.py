@@ -54,6 +54,15 @@ def rest_run(tx: Transaction, run: str, *, reason: str) -> None:
     )
 
 
+def refuse(tx: Transaction, run: str, *, reason: str) -> None:
+    """A run that was done has failed after all: whoever asked cannot use its answer, which is kept."""
+    tx.run(
+        "update run set state = 'failed', reason = :reason where project = :project and id = :run and state = 'done'",
+        run=run,
+        reason=reason,
+    )
+
+
 def close_run(tx: Transaction, run: str, state: str, *, reason: str = "", text: str = "", now: int) -> None:
     tx.run(
         """update run set state = :state, reason = :reason, text = :text, ended_at = :now
