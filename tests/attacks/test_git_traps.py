@@ -21,7 +21,7 @@ from agent_worker.core.remote import parse_remote
 from agent_worker.files.root import Root
 from agent_worker.processes.git import COMMANDS
 from agent_worker.workflows.remote import Remotes
-from agent_worker.workflows.working_copy import CopyChanges, WorkingCopy
+from agent_worker.workflows.working_copy import CopyChanges, TrialMerge, WorkingCopy
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 ATTRIBUTES = "* filter=trap diff=trap merge=trap\n"
@@ -150,12 +150,15 @@ async def test_G11s_no_setting_of_any_repository_makes_us_run_anything(
             shutil.rmtree(bait.folder / "taken")  # its own git, when we committed, obeyed
             (bait.folder / "taken").mkdir()
     changes, kept = await work(copy)
+    theirs = (project / ".git/refs/heads/other").read_text().strip()
+    tried = await copy.try_merge(changes.commit, theirs)
     await fetch(project, tmp_path / "home")
     await copy.remove()
     assert bait.taken == []
     assert {"app.py", "src/new.py"} <= set(changes.files)
     assert "new.log" not in changes.files
     assert kept == "refs/agent-worker/test/alice"
+    assert tried == TrialMerge(("app.py",))
     assert calls.commands == COMMANDS, "what we ask of Git, and what was tried here"
     for command, repository, tree in calls.made():
         for folder in filter(None, (repository, tree)):

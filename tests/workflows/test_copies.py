@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from tests import stored
 from tests.needs import needs_sandbox
 from tests.teams import Team, open_team
 
@@ -20,6 +21,7 @@ from agent_worker.workflows import start as workflows
 from agent_worker.workflows import working_copy
 from agent_worker.workflows.working_copy import CopyChanges, WorkingCopy
 from agent_worker.workspaces import resources
+from agent_worker.workspaces.channel import Message
 
 ISOLATED = "tools: [read_file, write_file, bash]\nisolate: worktree\n"
 
@@ -62,11 +64,12 @@ async def test_two_agents_edit_two_checkouts_and_the_project_is_left_alone(repos
         assert (copies / "alice/app.py").read_text() == "print('from alice')\n"
         assert (copies / "bob/app.py").read_text() == "print('from bob')\n"
         assert (repository / "app.py").read_text() == "print('old')\n"
-        offers = [m for m in await team.messages() if m.kind == "system"]
+        offers = [m for m in await team.messages() if m.kind == "system" and m.resource]
         assert sorted(offer.text.split(" in its own copy")[0] for offer in offers) == [
             "alice changed 1 file",
             "bob changed 1 file",
         ]
+        assert {offer.run for offer in offers} == {row["id"] for row in await team.read(stored.runs)}
         (offer,) = (each for each in offers if each.text.startswith("alice"))
         patch = await team.read(resources.load, team.workspace.id, offer.resource or "")
         assert "-print('old')\n+print('from alice')" in patch.text
@@ -367,3 +370,61 @@ async def test_a_history_that_takes_too_long_is_left_out_of_the_copy(
     _, ref = await kept_of(copy)
     git(repository, "merge", "-q", ref)
     assert (repository / "app.py").read_text() == "print('new')\n"
+
+
+# --- two who changed the same
+
+
+def overlaps(messages: list[Message]) -> list[str]:
+    return [message.text for message in messages if "have both changed" in message.text]
+
+
+async def both_change(team: Team, alice: str, bob: str, path: str = "app.py") -> list[str]:
+    """What the team is told when both have written this into the same file, each in its own copy."""
+    for agent, text in (("alice", alice), ("bob", bob)):
+        team.backends[agent].then(calls("write_file", path=path, text=text), says("changed"))
+    await team.post("user", "@alice @bob improve it")
+    await team.quiet()
+    assert team.workspace.working_copies
+    await team.workspace.working_copies.settle()
+    return overlaps(await team.messages())
+
+
+async def test_two_who_changed_the_same_path_are_told_once_that_it_conflicts(repository: Path) -> None:
+    async with team_of_two(repository) as team:  # type: ignore[attr-defined]
+        (told,) = await both_change(team, "print('from alice')\n", "print('from bob')\n")
+        assert told == (
+            "alice and bob have both changed app.py, each in a copy of its own. "
+            "A trial merge conflicts in app.py: agree on one before both are taken over."
+        )
+        assert await both_change(team, "print('alice again')\n", "print('bob again')\n") == [told], "once"
+        (_, another) = await both_change(team, "new\n", "new\n", path="new.py")
+        assert "have both changed app.py, new.py" in another, "there is something new to say"
+
+
+async def test_two_who_changed_the_same_path_are_told_that_it_fits_together(repository: Path) -> None:
+    lines = [f"line {n}\n" for n in range(20)]
+    (repository / "app.py").write_text("".join(lines))
+    git(repository, "commit", "-qam", "longer")
+    async with team_of_two(repository) as team:  # type: ignore[attr-defined]
+        first, last = ["alice\n", *lines[1:]], [*lines[:-1], "bob\n"]
+        (told,) = await both_change(team, "".join(first), "".join(last))
+        assert told.endswith("A trial merge went without a conflict.")
+        assert git(repository, "status", "--porcelain", "app.py") == "", "nothing of the trial is kept"
+
+
+async def test_who_changes_other_paths_hears_nothing(repository: Path) -> None:
+    async with team_of_two(repository) as team:  # type: ignore[attr-defined]
+        team.backends["alice"].then(calls("write_file", path="a.py", text="a"), says("changed"))
+        team.backends["bob"].then(calls("write_file", path="b.py", text="b"), says("changed"))
+        await team.post("user", "@alice @bob go")
+        await team.quiet()
+        await team.workspace.working_copies.settle()
+        assert overlaps(await team.messages()) == []
+
+
+async def test_without_git_an_overlap_is_told_but_not_tried(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("print('old')\n")
+    async with team_of_two(tmp_path) as team:  # type: ignore[attr-defined]
+        (told,) = await both_change(team, "print('from alice')\n", "print('from bob')\n")
+        assert told.endswith("Whether that fits together could not be tried.")

@@ -1,4 +1,4 @@
-"""`ls`, `status`, `runs`, `explain`, `trace`, `stats`, `audit`, `providers`, `backends`: looking."""
+"""`ls`, `status`, `trace`, `stats`, `audit`, `providers`, `backends`: looking."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.call import addresses, agents, call, here, instances, message_ids, part, run_ids
-from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table, usd, waits
+from agent_worker.cli.call import addresses, agents, call, here, instances, message_ids, part
+from agent_worker.cli.output import ago, as_json_option, clean, echo, paint, tell_json, tell_table, usd, waits
 from agent_worker.core.disk_space import FreeSpace
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.states import WAITS_FOR_YOU, told
@@ -63,18 +63,18 @@ def status(context: click.Context, target: str | None, as_json: bool) -> None:
     if as_json:
         return tell_json(found)
     project = found["project"]
-    click.echo(f"{paint(clean(project['name']), 'cyan', bold=True)}  {clean(project['root'])}")
+    echo(f"{paint(clean(project['name']), 'cyan', bold=True)}  {clean(project['root'])}")
     for problem in project["problems"]:
-        click.echo(f"  {paint('!', 'red')} {clean(problem)}")
+        echo(f"  {paint('!', 'red')} {clean(problem)}")
     if told := FreeSpace(**found["disk"]).told():
-        click.echo(f"  {paint('!', 'red')} {told}")
-    click.echo()
+        echo(f"  {paint('!', 'red')} {told}")
+    echo()
     _agents(found["agents"])
     _teams(found)
     _limits(found["limits"])
     if found["waiting"]:
         what = "item waits" if found["waiting"] == 1 else "items wait"
-        click.echo(f"\n{paint(str(found['waiting']), 'yellow', bold=True)} {what} for you: agent-worker inbox")
+        echo(f"\n{paint(str(found['waiting']), 'yellow', bold=True)} {what} for you: agent-worker inbox")
 
 
 def _named(target: str) -> dict[str, str]:
@@ -89,12 +89,12 @@ def _limits(found: list[dict[str, Any]]) -> None:
         if each["used"] or each["waits"]
     ]
     if rows:
-        click.echo()
+        echo()
         tell_table(("limits", "", "used", "of"), rows)
     for each in found:
         if each["waits"]:
             said = f"{clean(each['of'])}: a file says {clean(each['waits'])} (agent-worker trust)"
-            click.echo(f"  {paint('!', 'yellow')} {said}")
+            echo(f"  {paint('!', 'yellow')} {said}")
 
 
 def _amount(allowance: dict[str, Any], which: str) -> str:
@@ -145,7 +145,7 @@ def _teams(found: dict[str, Any]) -> None:
     ]
     if not rows:
         return
-    click.echo()
+    echo()
     tell_table(("workflow", "state", "messages", "members", ""), rows)
 
 
@@ -160,85 +160,6 @@ def _why(instance: dict[str, Any]) -> str:
     return "; ".join([instance["reason"] or "", *(waits(each["reason"], each) for each in instance["waiting"])]).lstrip(
         "; "
     )
-
-
-@click.command()
-@click.option("--agent", shell_complete=agents, help="Only the runs of this agent.")
-@click.option("-n", "--count", default=20, show_default=True)
-@as_json_option
-def runs(agent: str | None, count: int, as_json: bool) -> None:
-    """List the newest runs."""
-    found = call("GET", "/runs", project=here(), agent=agent, limit=count)
-    if as_json:
-        return tell_json(found)
-    rows = [
-        (
-            r["id"],
-            r["agent"],
-            "taken back" if r["held"] else told(r["state"]),
-            ago(r["started_at"]),
-            str(r["steps"]),
-            f"{r['tokens']:,}",
-            usd(r["usd"], r["estimated"]),
-            "; ".join(filter(None, (_tries(r), r["reason"]))),
-        )
-        for r in found
-    ]
-    tell_table(("run", "agent", "state", "started", "steps", "tokens", "cost", ""), rows, empty="no runs yet")
-
-
-def _tries(run: dict[str, Any]) -> str:
-    """How many times a run has begun, if its model has sent it away."""
-    return f"{run['tries']:,} tries" if run["tries"] > 1 else ""
-
-
-@click.command()
-@click.argument("run", required=False, shell_complete=run_ids)
-@click.option("--full", is_flag=True, help="Word by word what its model was sent: prompt, tools, every request.")
-@as_json_option
-def explain(run: str | None, full: bool, as_json: bool) -> None:
-    """Show what RUN saw (the sections of its prompt) and did (its steps). Without one, that of the newest run.
-
-    What a coding program did with its own tools is marked (its own): it told us, we had no part in it.
-    """
-    found = call("GET", f"/runs/{part(run or _newest_run())}", full=full)
-    if as_json:
-        return tell_json(found)
-    about = found["run"]
-    if about["held"]:
-        click.echo("a person took back what this run was told, said and learned; it is shown to people only")
-    cost = usd(about["usd"], about["estimated"])
-    facts = (f"{about['agent']} {told(about['state'])}", f"{about['backend']} {about['model']}", _tries(about), cost)
-    click.echo("  ".join(filter(None, facts)))
-    click.echo(f"\nasked: {clean(found['instruction'])[:500]}\n")
-    rows = [(s["name"], f"{s['tokens']:,} / {s['limit']:,}", s["source"], s["left_out"]) for s in found["sections"]]
-    tell_table(("section", "tokens", "from", "left out"), rows, empty="no prompt is recorded for this run")
-    if full:
-        from agent_worker.cli.sent import tell_sent
-
-        tell_sent(found["sent"])
-    for step in found["steps"]:
-        click.echo(f"\nstep {step['n'] + 1}  {step['tokens']:,} tokens  {usd(step['usd'], step['estimated'])}")
-        if step["text"]:
-            click.echo(f"  {clean(step['text'])[:1000]}")
-        for used in step["calls"]:
-            _tell_call(used)
-    if not full and rows:
-        click.echo(f"\nword by word what its model was sent: agent-worker explain {clean(about['id'])} --full")
-
-
-def _newest_run() -> str:
-    found = call("GET", "/runs", project=here(), limit=1)
-    if not found:
-        raise NotFound("nobody has run here yet", hint="agent-worker ls")
-    return str(found[0]["id"])
-
-
-def _tell_call(used: dict[str, Any]) -> None:
-    mark = "…" if used["done_at"] is None else "→" if used["ok"] else "✗"
-    whose = " (its own)" if used["own"] else ""
-    click.echo(f"  {mark} {clean(used['tool'])}{whose} {clean(used['arguments'])[:200]}")
-    click.echo(f"    {clean(used['result'])[:300] if used['done_at'] else 'not finished'}")
 
 
 @click.command()
@@ -260,14 +181,14 @@ def stats(as_json: bool) -> None:
     found = call("GET", "/stats", project=here())
     if as_json:
         return tell_json(found)
-    click.echo(
+    echo(
         f"{plural(found['runs'], 'run')}, {plural(found['messages'], 'message')}, "
         f"{plural(found['tokens'], 'token')}, {usd(found['usd'], found['estimated'])}"
     )
     guesses = set(found["estimated_of"])
     for title, by in (("agent", found["by_agent"]), ("day", found["by_day"])):
         if by:
-            click.echo()
+            echo()
             tell_table((title, "cost"), [(name, usd(amount, name in guesses)) for name, amount in by.items()])
 
 
@@ -287,7 +208,7 @@ def audit(agent: str | None, count: int, as_json: bool) -> None:
         rows = [(ago(e["at"]), e["agent"], e["who"], e["deed"], e["about"], e["run"]) for e in found["entries"]]
         tell_table(("when", "memory of", "who", "did", "what", "run"), rows, empty="nothing has been recorded yet")
     if found["flaw"]:
-        click.echo(f"{clean(found['flaw'])}: the record cannot be trusted. Look at a backup.", err=True)
+        echo(f"{clean(found['flaw'])}: the record cannot be trusted. Look at a backup.", err=True)
         sys.exit(1)
 
 
@@ -327,7 +248,7 @@ def _test_providers(chosen: list[dict[str, Any]], model: str | None, *, named: b
     found = []
     for provider in chosen:
         if provider["configured"]:
-            click.echo(f"testing {provider['name']} …", err=True)
+            echo(f"testing {provider['name']} …", err=True)
         found.append(call("POST", f"/providers/{part(provider['name'])}/test", model=model, project=here()))
     if as_json:
         tell_json(found)
@@ -335,7 +256,7 @@ def _test_providers(chosen: list[dict[str, Any]], model: str | None, *, named: b
         rows = [(each["name"], each["state"], each["model"], _proof(each)) for each in found]
         tell_table(("provider", "test", "model", ""), rows)
         if any(each["usd"] for each in found):
-            click.echo("this counts in what the project here spends today: agent-worker stats")
+            echo("this counts in what the project here spends today: agent-worker stats")
     if any(each["state"] == "failed" or (named and each["state"] != "ok") for each in found):
         sys.exit(1)
 
@@ -366,7 +287,7 @@ def backends(names: tuple[str, ...], try_out: bool, model: str | None, as_json: 
 
 
 def _tested(backend: dict[str, Any], model: str | None) -> dict[str, Any]:
-    click.echo(f"testing {backend['name']} …", err=True)
+    echo(f"testing {backend['name']} …", err=True)
     return dict(call("POST", f"/backends/{part(backend['name'])}/test", model=model, project=here(), timeout=1200))
 
 

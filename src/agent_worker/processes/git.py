@@ -25,7 +25,7 @@ TIME = 120.0  #: seconds for one call
 COMMANDS = frozenset(
     {
         *("cat-file", "check-attr", "check-ignore", "check-ref-format", "checkout", "config", "diff-tree"),
-        *("fast-import", "fetch", "ls-remote", "ls-tree", "rev-parse"),
+        *("fast-import", "fetch", "ls-remote", "ls-tree", "merge-tree", "rev-parse"),
     }
 )
 _TIMED_OUT = 124  # as `timeout` says it

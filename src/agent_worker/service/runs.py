@@ -8,15 +8,21 @@ from dataclasses import field
 from datetime import timedelta
 from typing import Any
 
+from agent_worker.agents import commands
 from agent_worker.backends.backend import Reply
 from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
+from agent_worker.service.addresses import no_agent
+from agent_worker.service.causes import Causes, causes_of
 from agent_worker.service.operation import operation
 from agent_worker.service.sent import Sent, sent_in
 from agent_worker.service.service import Service
 from agent_worker.workspaces import workspace_rows
+
+_REASON = 2000  # characters
+SHOWN = 2000  #: characters of a result that are told where nobody asked for all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,8 @@ class Explained:
     """Everything about one run: the sections of its prompt with their sizes, its steps, its answer.
 
     A call of a step has `own` when a coding program made it with a tool of its own, which we had no part in; one
-    without `done_at` never came to an end that we know of.
+    without `done_at` never came to an end that we know of. Of a long result only the beginning is here, and `size`
+    says how many characters there are; in `full`, all of it is.
     """
 
     run: Run
@@ -67,6 +74,7 @@ class Explained:
     source: str = ""
     queued_at: int | None = None
     attempts: list[Run] = field(default_factory=list)  #: all runs of the same instruction, oldest first
+    causes: Causes = field(default_factory=Causes)  #: what led to it, and what came of it
     sent: Sent | None = None  #: what the model was sent, word by word; None when nobody asked for it
 
 
@@ -105,6 +113,21 @@ async def explain(service: Service, run: str, full: bool = False) -> Explained:
     """What a run saw and did; in `full`, word by word what its model was sent."""
     database, run = await service.holding(run, "run")
     return await database.read(_explain, run, full=full, kept=service.runtime.prompts_kept, now=service.now())
+
+
+@operation("POST", "/runs/{run}/refuse")
+async def run_refuse(service: Service, run: str, reason: str) -> bool:
+    """Say that the answer of a run to a direct question is of no use: it has failed then, and that is told."""
+    database, run = await service.holding(run, "run")
+    told = reason if len(reason) <= _REASON else f"{reason[:_REASON]} …"
+    return await database.write(_refuse, run, told, now=service.now())
+
+
+def _refuse(tx: Transaction, run: str, reason: str, *, now: int) -> bool:
+    if tx.one("select 1 as found from run where project = :project and id = :run", run=run) is None:
+        raise NotFound(f"there is no run {run}", hint="agent-worker runs")
+    commands.refuse_answer(tx, run, reason=reason, now=now)
+    return True
 
 
 @operation("GET", "/stats")
@@ -152,7 +175,8 @@ def _runs(tx: Transaction, wanted: Mapping[str, str | None], limit: int) -> list
 
 def _check_agent(tx: Transaction, name: str) -> None:
     if tx.one("select 1 from agent where project = :project and name = :name limit 1", name=name) is None:
-        raise NotFound(f"there is no agent {name} in this project", hint="agent-worker agent list")
+        known = [str(row["name"]) for row in tx.all("select name from agent where project = :project")]
+        raise no_agent(name, known)
 
 
 def _run(row: Row) -> Run:
@@ -187,7 +211,9 @@ def said_in(step: Row) -> str:
         return f"({error.message})"
 
 
-def _calls(tx: Transaction, work: str, run: str, steps: Collection[int]) -> dict[int, list[dict[str, Any]]]:
+def _calls(
+    tx: Transaction, work: str, run: str, steps: Collection[int], *, full: bool
+) -> dict[int, list[dict[str, Any]]]:
     """The calls that a run made, or asked for in one of its steps, by step, in the order in which they were made."""
     found: dict[int, list[dict[str, Any]]] = {}
     for call in tx.all(CALLS, work=work, run=run):
@@ -197,7 +223,8 @@ def _calls(tx: Transaction, work: str, run: str, steps: Collection[int]) -> dict
             "tool": call["tool"],
             "arguments": call["arguments"],
             "ok": bool(call["ok"]),
-            "result": call["result"][:2000],
+            "result": call["result"] if full else call["result"][:SHOWN],
+            "size": len(call["result"]),
             "at": call["at"],
             "done_at": call["done_at"],
             "own": bool(call["own"]),
@@ -206,13 +233,13 @@ def _calls(tx: Transaction, work: str, run: str, steps: Collection[int]) -> dict
     return found
 
 
-def _steps(tx: Transaction, work: str, run: str) -> list[Step]:
+def _steps(tx: Transaction, work: str, run: str, *, full: bool) -> list[Step]:
     """What a run did. A step that was never completed is there too, if something was called in it."""
     guessed = tx.all("select step from ledger where project = :project and run = :id and estimated = 1", id=run)
     guesses = {each["step"] for each in guessed}
     sql = "select * from step where project = :project and work = :work and run = :id order by n"
     rows = tx.all(sql, work=work, id=run)
-    calls = _calls(tx, work, run, {row["n"] for row in rows})
+    calls = _calls(tx, work, run, {row["n"] for row in rows}, full=full)
     done = [
         Step(
             row["n"],
@@ -241,12 +268,13 @@ def _explain(tx: Transaction, id: str, *, full: bool, kept: timedelta, now: int)
         run=_run(row),
         instruction=asked["text"] if asked else "",
         sections=json.loads(row["manifest"]) if row["manifest"] else [],
-        steps=_steps(tx, work, id),
+        steps=_steps(tx, work, id, full=full),
         text=row["text"],
         sender=asked["sender"] if asked else "",
         source=asked["source"] if asked else "",
         queued_at=asked["queued_at"] if asked else None,
         attempts=[_run(each) for each in attempts],
+        causes=causes_of(tx, row, asked["message"] if asked else None),
         sent=sent_in(tx, row, work, kept=kept, now=now) if full else None,
     )
 

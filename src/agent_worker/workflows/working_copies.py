@@ -1,24 +1,24 @@
 """The working copies of one instance: made when it opens, their changes offered as runs end, removed when it ends.
 
 What an agent changed is put into the channel as a resource, and kept in the project's repository under a ref of its
-own, each time a run of it ends with something new.
+own, each time a run of it ends with something new. Where another member has changed the same paths in its own copy, the
+team is told (overlap.py).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC
 
 from agent_worker.core.clock import Clock, from_micros
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.events import Bus, Ended
 from agent_worker.database.database import ProjectDatabase, Transaction
-from agent_worker.workflows.working_copy import REFS, CopyChanges, WorkingCopy
+from agent_worker.workflows.overlap import Overlaps
+from agent_worker.workflows.working_copy import REFS, CopyChanges, WorkingCopy, listed
 from agent_worker.workspaces import channel, resources
-
-NAMED = 8  # files that are named in the channel
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,7 @@ class WorkingCopies:
         self._leaves = leaves
         self._copies: dict[str, WorkingCopy] = {}  # by agent id
         self._told: dict[str, CopyChanges] = {}
+        self._overlaps = Overlaps()
         self._offering: set[asyncio.Task[None]] = set()
         self._unlisten: Callable[[], None] = lambda: None
         self._workspace = self._name = ""
@@ -73,11 +74,11 @@ class WorkingCopies:
 
     def _hear(self, event: Ended) -> None:
         if event.workspace == self._workspace and event.agent in self._copies:
-            task = asyncio.create_task(self._offer(event.agent), name=f"changes of {event.name}")
+            task = asyncio.create_task(self._offer(event.agent, event.run), name=f"changes of {event.name}")
             self._offering.add(task)
             task.add_done_callback(self._offering.discard)
 
-    async def _offer(self, agent: str) -> None:
+    async def _offer(self, agent: str, run: str) -> None:
         copy = self._copies[agent]
         await self._leaves(agent, self._workspace)
         try:
@@ -88,10 +89,21 @@ class WorkingCopies:
             self._told[agent] = changes
             now = self._clock.micros()
             await self._database.write(
-                _tell, self._workspace, _sentence(copy.agent, changes, kept), changes.patch, now=now
+                _tell, self._workspace, _sentence(copy.agent, changes, kept), changes.patch, run=run, now=now
             )
+            await self._tell_overlaps(agent)
         except (AgentWorkerError, OSError) as error:
             log.warning("the changes of %s could not be offered: %s", copy.agent, error)
+
+    async def _tell_overlaps(self, agent: str) -> None:
+        """With each member who has changed the same paths; of what was told before, nothing."""
+        mine = (self._copies[agent], self._told[agent])
+        for other, changes in list(self._told.items()):
+            if other == agent:
+                continue
+            told = await self._overlaps.between(mine, (self._copies[other], changes))
+            if told:
+                await self._database.write(_tell_once, self._workspace, told, now=self._clock.micros())
 
     def _ref(self, copy: WorkingCopy) -> str:
         return f"{self._name}/{copy.agent}"
@@ -99,21 +111,22 @@ class WorkingCopies:
 
 def _sentence(agent: str, changes: CopyChanges, kept: str) -> str:
     count = len(changes.files)
-    changed = f"changed {count} file{'s' if count > 1 else ''} in its own copy: {_listed(changes.files, ', ')}"
+    changed = f"changed {count} file{'s' if count > 1 else ''} in its own copy: {listed(changes.files)}"
     said = [f"{agent} {changed if count else 'changed nothing in its own copy that can be kept'}."]
     if changes.notes:
-        said.append(f"{_listed(changes.notes, '; ')}.")
+        said.append(f"{listed(changes.notes, '; ')}.")
     if kept:
         said.append(f"To take it over: {'git merge' if kept.startswith(REFS) else 'git apply'} {kept}")
     return " ".join(said)
 
 
-def _listed(names: Sequence[str], separator: str) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return separator.join(names[:NAMED]) + more
-
-
-def _tell(tx: Transaction, workspace: str, text: str, patch: str, *, now: int) -> None:
+def _tell(tx: Transaction, workspace: str, text: str, patch: str, *, run: str, now: int) -> None:
     resource = resources.store(tx, workspace, patch).id if patch else None
-    draft = channel.Draft(workspace=workspace, sender="system", text=text, kind="system", resource=resource)
+    draft = channel.Draft(workspace=workspace, sender="system", text=text, kind="system", resource=resource, run=run)
     channel.post(tx, draft, now=now)
+
+
+def _tell_once(tx: Transaction, workspace: str, text: str, *, now: int) -> None:
+    """Another process may have told it before us: then nobody hears it again."""
+    if not channel.was_told(tx, workspace, text):
+        channel.post(tx, channel.Draft(workspace=workspace, sender="system", text=text, kind="system"), now=now)

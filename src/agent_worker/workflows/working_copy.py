@@ -13,7 +13,7 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import field
 from pathlib import Path
@@ -31,6 +31,7 @@ from agent_worker.workflows.walk import FileSeen
 FOLDER = "copies"
 REFS = "refs/agent-worker"
 HISTORY = 60.0  #: seconds to look through all of it; if that is not enough, a copy has none
+NAMED = 8  #: files that are named in the channel
 LARGEST_PATCH = 4 * 1024 * 1024  #: that is offered; more is only counted
 LARGEST_PROJECT = 256 * 1024 * 1024  #: of one without Git, which is copied file by file
 
@@ -53,6 +54,13 @@ class CopyChanges:
     patch: str  #: '' when it is too large to be offered
     notes: tuple[str, ...] = ()  #: what the person should know: what was left out, and why
     commit: str = field(default="", compare=False)  #: '' when nothing was changed
+
+
+@dataclass(frozen=True, slots=True)
+class TrialMerge:
+    """What came of merging two states, which nobody sees: nothing of it is kept."""
+
+    conflicts: tuple[str, ...]  #: paths; none when they fit together
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +130,17 @@ class WorkingCopy:
             # Not by Git: it would have to open the project's repository, where a hook hears of every ref.
             await asyncio.to_thread(Root(began.objects.parent).replace, ref, f"{changes.commit}\n")
             return ref
+
+    async def try_merge(self, own: str, other: str) -> TrialMerge | None:
+        """Merge two commits that were kept of copies, to see what comes of it; None when that cannot be tried."""
+        async with self._opened() as began:
+            if not began.in_git:
+                return None
+            done = await began.git.run("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", own, other)
+            if done.exit_code not in (0, 1):  # an old Git, or objects that are not here
+                return None
+            _, *paths = filter(None, done.output.split(b"\0"))
+            return TrialMerge(tuple(map(_shown, paths)) if done.exit_code else ())
 
     async def remove(self) -> None:
         await asyncio.to_thread(self._clear)
@@ -242,6 +261,12 @@ def _notes(found: trees.Difference) -> tuple[str, ...]:
         for path, f in sorted(found.filtered.items())
     )
     return (*left_out, *raw)
+
+
+def listed(names: Sequence[str], separator: str = ", ") -> str:
+    """The first of them, as the channel names them."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return separator.join(names[:NAMED]) + more
 
 
 def _shown(path: bytes) -> str:

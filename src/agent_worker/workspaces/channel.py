@@ -170,6 +170,12 @@ def is_known(tx: Transaction, id: str) -> bool:
     return tx.one("select 1 as one from message where project = :project and id = :id", id=id) is not None
 
 
+def was_told(tx: Transaction, workspace: str, text: str) -> bool:
+    """Whether a message of the system says this already: looked for among all, so not for every day."""
+    sql = "select 1 as one from message where project = :project and workspace = :workspace and kind = 'system'"
+    return tx.one(f"{sql} and text = :text limit 1", workspace=workspace, text=text) is not None
+
+
 def last(
     tx: Transaction, workspace: str, count: int, *, after: int = 0, before: int = 2**62, with_held: bool = False
 ) -> list[Message]:

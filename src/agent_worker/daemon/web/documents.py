@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from agent_worker.core.address import WorkspaceName
+from agent_worker.daemon.web.diffs import diff_lines
 from agent_worker.daemon.web.frame import View, button, form, link, panel, section, shown_name, source, when
 from agent_worker.daemon.web.markup import Html, h
 from agent_worker.daemon.web.prose import code, prepared, prose
@@ -50,7 +51,7 @@ async def document(service: Service, at: str, name: str, project: str | None = N
 async def change(service: Service, at: str, name: str, n: int, project: str | None = None) -> View:
     """What one revision changed."""
     lines = await documents.doc_change(service, at, name, n, project)
-    return View(f"{name}, revision {n}", h("pre", [_diff_line(line) for line in lines], class_="diff"))
+    return View(f"{name}, revision {n}", h("pre", diff_lines(lines), class_="diff"))
 
 
 @operation("GET", "/page/resource")
@@ -96,8 +97,3 @@ def _history(history: Sequence[documents.Revision], at: str, name: str, project:
         )
 
     return h("div", [entry(each) for each in reversed(history)], class_="history")
-
-
-def _diff_line(line: str) -> Html:
-    kind = {"+": "added", "-": "removed", "@": "place"}.get(line[:1], "")
-    return h("span", line + "\n", class_=kind or None)

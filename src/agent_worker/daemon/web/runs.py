@@ -26,10 +26,12 @@ from agent_worker.daemon.web.frame import (
     when,
 )
 from agent_worker.daemon.web.markup import Child, Html, h
-from agent_worker.daemon.web.prose import code, prepared, prose
+from agent_worker.daemon.web.prose import prepared, prose
+from agent_worker.daemon.web.run_causes import causes_list, copy_of
+from agent_worker.daemon.web.run_steps import steps_of
 from agent_worker.service import runs
 from agent_worker.service.operation import operation
-from agent_worker.service.runs import Explained, Run, Step
+from agent_worker.service.runs import Explained, Run
 from agent_worker.service.sent import Sent, SentRequest
 from agent_worker.service.service import Service
 
@@ -55,10 +57,12 @@ def _view(found: Explained, project: str | None, now: int) -> list[Child]:
     return [
         _bar(found, project),
         section("Asked", h("p", _asked(found), class_="less"), _folded(found.instruction)),
+        section("Why", because) if (because := causes_list(found, project)) else None,
         section("Time", timeline(spans)),
         section("What did it see?", _manifest(found.sections), _word_by_word(found, project)),
-        section("Steps", _steps(found)),
+        section("Steps", steps_of(found, project)),
         section("Said at the end", h("div", prose(found.text), class_="prose")) if _is_new(found) else None,
+        section("Changed in its own copy", copy_of(found.causes.copy, project)) if found.causes.copy else None,
         section("Attempts", _attempts(found, project)) if len(found.attempts) > 1 else None,
     ]
 
@@ -85,6 +89,15 @@ def _bar(found: Explained, project: str | None) -> Html:
         place,
         h("p", [h("span", fact) for fact in facts if fact], class_="figures"),
         h("p", about.reason, class_="why") if about.reason else None,
+        h(
+            "button",
+            "Export",
+            type="button",
+            class_="quiet",
+            title="Everything that is known of this run, as JSON",
+            data_download=f"/runs/{about.id}?full=true",
+            data_name=f"{about.agent}-{about.id}.json",
+        ),
         class_="bar",
     )
 
@@ -223,68 +236,7 @@ def _request(number: int, request: SentRequest) -> Html:
     return _fold(title, "\n\n".join(json.dumps(each, indent=2, ensure_ascii=False) for each in request.added))
 
 
-# --- what it did --------------------------------------------------------------------------------------
-
-
-def _steps(found: Explained) -> Html:
-    if not found.steps:
-        return empty("No step was completed.")
-    return h("ol", [_step(step) for step in found.steps], class_="steps-list")
-
-
-def _step(step: Step) -> Html:
-    return h(
-        "li",
-        h(
-            "p",
-            h("span", f"step {step.n + 1}", class_="who"),
-            when(step.at),
-            h("span", f"{count(step.tokens)} tokens · {money(step.usd, step.estimated)}", class_="less"),
-            class_="head",
-        ),
-        h("div", prose(step.text), class_="prose") if step.text else None,
-        [_call(step, n, call) for n, call in enumerate(step.calls)],
-        data_entry=True,
-    )
-
-
-def _call(step: Step, n: int, call: dict[str, Any]) -> Html:
-    took = seconds(call["done_at"] - call["at"]) if call["done_at"] else "not finished"
-    return h(
-        "details",
-        h(
-            "summary",
-            dot(("done" if call["ok"] else "failed") if call["done_at"] else "incomplete"),
-            h("code", call["tool"]),
-            h("span", "its own", class_="tag", title=_OWN) if call["own"] else None,
-            h("span", _short(call["arguments"]), class_="arguments"),
-            h("span", took, class_="less"),
-        ),
-        code(_pretty(call["arguments"]), "arguments.json"),
-        h("pre", call["result"], class_="result") if call["result"] else None,
-        data_key=f"call-{step.n}-{n}",
-        class_="tool",
-    )
-
-
-_OWN = "A tool of the coding program: it told us of it, and we had no part in it"
-
-
-def _short(arguments: str) -> str:
-    try:
-        given = json.loads(arguments)
-    except ValueError:
-        return arguments[:80]
-    if not isinstance(given, dict):
-        return arguments[:80]
-    return ", ".join(f"{key}: {' '.join(str(value).split())[:40]}" for key, value in given.items())[:120]
-
-
-def _pretty(arguments: str) -> str:
-    try:
-        return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
-    except ValueError:
-        return arguments
+# --- other attempts -------------------------------------------------------------------------------------
 
 
 def _attempts(found: Explained, project: str | None) -> Html:

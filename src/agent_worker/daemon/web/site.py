@@ -18,15 +18,21 @@ from agent_worker.daemon.http.request_guard import Tokens
 from agent_worker.daemon.http.routes import Endpoint, Routes, arguments, failure, route
 from agent_worker.daemon.web import (
     agents,
+    approvals,
     conversation,
     definitions,
     documents,
+    exporting,
     home,
     inbox,
+    making,
     memory,
     proposals,
+    run_steps,
     runs,
     search,
+    side,
+    starting,
     workspaces,
 )
 from agent_worker.daemon.web.login import SECONDS, LoginCodes, PageTokens
@@ -34,11 +40,32 @@ from agent_worker.files.root import Root
 from agent_worker.service.operation import Operation, operations_in
 from agent_worker.service.service import Service
 
-_MODULES = (home, workspaces, conversation, documents, proposals, agents, memory, definitions, runs, inbox, search)
+_MODULES = (
+    side,
+    home,
+    starting,
+    approvals,
+    making,
+    exporting,
+    workspaces,
+    conversation,
+    documents,
+    proposals,
+    agents,
+    memory,
+    definitions,
+    runs,
+    run_steps,
+    inbox,
+    search,
+)
 VIEWS: tuple[Operation, ...] = tuple(each for module in _MODULES for each in operations_in(module))
 _KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_NAMES = ("app", "api", "live", "place", "forms", "definition", "conversation", "follow", "unread", "compose", "keys")
-_FILES = (*(f"{name}.js" for name in _NAMES), "style.css", "icon.svg")
+_STATIC = resources.files(__package__) / "static"
+_STYLES = sorted(
+    (each.name for each in _STATIC.iterdir() if each.name.endswith(".css")), key=lambda n: (n != "style.css", n)
+)
+_FILES = (*sorted(each.name for each in _STATIC.iterdir() if each.name.endswith(".js")), "style.css", "icon.svg")
 
 #: What needs no token: path → methods.
 STRANGERS = {"/": {"GET"}, "/page/login": {"POST"}} | {f"/page/{name}": {"GET"} for name in _FILES}
@@ -78,7 +105,8 @@ def page_routes(service: Service, tokens: Tokens, home: Root) -> list[BaseRoute]
 
 
 def _file(name: str) -> Endpoint:
-    content = (resources.files(__package__) / "static" / name).read_bytes()
+    names = _STYLES if name == "style.css" else (name,)  # the styles of all views are one file to the browser
+    content = b"\n".join((_STATIC / each).read_bytes() for each in names)
     kind = _KINDS[name[name.rindex(".") :]]
 
     async def answer(request: Request) -> Response:

@@ -9,11 +9,14 @@ import { Definition } from "./definition.js";
 import * as unread from "./unread.js";
 import { forms } from "./forms.js";
 import { keys } from "./keys.js";
+import { filters } from "./filter.js";
+import { downloads } from "./download.js";
+import { edit } from "./editor.js";
 
 const [side, main, line, door, menu] = ["side", "main", "line", "door", "menu"].map((id) => document.getElementById(id));
 const badge = menu.querySelector(".badge");
 const SIDE = "/page/side";
-const KINDS = { home: [], workspace: ["at"], doc: ["at"], agent: ["name"], run: ["run"], inbox: [], file: ["file"], new: ["kind"], search: ["query"] };
+const KINDS = { home: [], workspace: ["at"], doc: ["at"], agent: ["name"], run: ["run"], inbox: [], file: ["file"], new: ["kind"], search: ["query"], start: ["workflow"], approval: [], "new-document": ["at"], "new-proposal": ["at"] };
 const SOURCES = { doc: "document" };
 let conversation = null, title = "agent-worker", shown = 0;
 let meanwhile = null;  // what happens while a view is on its way
@@ -65,13 +68,27 @@ function codeInAddress() {
 
 function place() {
   const [path, query = ""] = location.hash.slice(2).split("?");
-  const [kind, ...names] = path.split("/").map(decodeURIComponent);
-  const known = kind in KINDS ? kind : "home";
-  const given = new URLSearchParams(query);
+  const [kind, ...names] = path.split("/").map(unquoted);
+  if (!Object.hasOwn(KINDS, kind || "home")) throw new Failure(404, { message: "There is nothing at this address." });
+  const known = kind || "home", given = new URLSearchParams(query);
   if (given.has("in")) { given.set("project", given.get("in")); given.delete("in"); }
   KINDS[known].forEach((name, n) => given.set(name, names[n] ?? ""));
-  return { kind: known, source: `/page/${SOURCES[known] ?? known}?${given}` };
+  return `/page/${SOURCES[known] ?? known}?${given}`;
 }
+
+const unquoted = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
+
+/** What cannot be shown is said where it would have stood, with a way on. */
+function cannot(error) {
+  fill(main, '<div class="plain nowhere"><h1></h1><p class="empty"></p><p><a class="button" href="#/home">Home</a> <button type="button" class="quiet" data-again>Try again</button></p></div>');
+  main.querySelector("h1").textContent = sentence(error.message);
+  main.querySelector(".empty").textContent = error.hint;
+  main.querySelector("[data-again]").addEventListener("click", show);
+  title = "Not shown";
+  conversation = null;
+}
+
+const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?…]$/.test(text) ? "" : "."}`;
 
 async function show() {
   if (!signedIn()) return;
@@ -80,17 +97,16 @@ async function show() {
   closeMenu();
   meanwhile = [];
   try {
-    const view = await request("GET", place().source);
+    const view = await request("GET", place());
     if (turn !== shown) return;
     fill(main, view.html);
     title = view.title;
     conversation = main.querySelector(".log") ? new Conversation(main.querySelector(".workspace")) : null;
+    edit(main);
     if (main.querySelector("form.definition")) new Definition(main.querySelector("form.definition"));
   } catch (error) {
     if (!(error instanceof Failure) || turn !== shown) return;
-    fill(main, '<div class="plain"><p class="lead alone"></p><p class="empty"></p></div>');
-    main.querySelector(".lead").textContent = error.message;
-    main.querySelector(".empty").textContent = error.hint;
+    cannot(error);
   }
   main.dataset.place = location.hash;
   mark();
@@ -134,7 +150,7 @@ async function renewNow(src, due) {
   const fresh = [...nodes((await request("GET", src)).html).querySelectorAll("[data-src]")];
   for (const panel of due) {
     const same = panel.dataset.src === src && fresh.find((each) => each.dataset.src === src && each.dataset.part === panel.dataset.part);
-    if (same && panel.isConnected) become(panel, same);
+    if (same && panel.isConnected) { become(panel, same); edit(panel); }
   }
   if (src.startsWith(SIDE)) mark();
 }
@@ -157,6 +173,13 @@ function renewAll() {
   for (const panel of panels()) renew(panel);
 }
 
+/** One sentence over everything, for what has no place of its own. */
+function tell(text) {
+  line.textContent = text;
+  line.hidden = false;
+  setTimeout(() => { if (line.textContent === text) line.hidden = true; }, 6000);
+}
+
 // --- folds, and what follows a form
 
 forms((form) => {
@@ -171,6 +194,7 @@ document.addEventListener("toggle", async (event) => {
   fold.dataset.loaded = "";
   try {
     fold.append(nodes((await request("GET", fold.dataset.load)).html));
+    edit(fold);
   } catch (error) {
     delete fold.dataset.loaded;
     fold.open = false;
@@ -186,6 +210,7 @@ document.addEventListener("click", (event) => {
   }
   const copy = event.target.closest("button[data-copy]");
   if (copy) navigator.clipboard?.writeText(copy.dataset.copy);
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
 });
 
 // --- the frame
@@ -227,6 +252,8 @@ addEventListener("hashchange", () => {
   code ? enter(code) : show();
 });
 keys({ main, side });
+filters(main);
+downloads(tell);
 
 const code = codeInAddress();
 if (code) enter(code);

@@ -1,0 +1,46 @@
+"""Two members who have changed the same paths, each in its own copy: said once, with the outcome of a trial merge.
+
+Said again only when there is something new: another path, or a conflict where there was none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from agent_worker.workflows.working_copy import CopyChanges, TrialMerge, WorkingCopy, listed
+
+_State = tuple[WorkingCopy, CopyChanges]
+
+
+class Overlaps:
+    """What was said of the copies of one instance."""
+
+    def __init__(self) -> None:
+        self._said: dict[frozenset[str], set[tuple[str, str]]] = {}
+        self._turn = asyncio.Lock()  # two runs that end at once see each other once
+
+    async def between(self, one: _State, other: _State) -> str:
+        """A sentence for the channel; '' when the two have nothing in common that was not said already."""
+        (copy, changes), (other_copy, other_changes) = sorted((one, other), key=lambda state: state[0].agent)
+        shared = sorted({*changes.files} & {*other_changes.files})
+        if not shared:
+            return ""
+        async with self._turn:
+            trial = await copy.try_merge(changes.commit, other_changes.commit)
+            conflicts = trial.conflicts if trial else ()
+            known = self._said.setdefault(frozenset((copy.agent, other_copy.agent)), set())
+            found = {*(("path", path) for path in shared), *(("conflict", path) for path in conflicts)}
+            if found <= known:
+                return ""
+            known |= found
+            return _sentence(f"{copy.agent} and {other_copy.agent}", shared, trial)
+
+
+def _sentence(who: str, shared: Sequence[str], trial: TrialMerge | None) -> str:
+    both = f"{who} have both changed {listed(shared)}, each in a copy of its own."
+    if trial is None:
+        return f"{both} Whether that fits together could not be tried."
+    if trial.conflicts:
+        return f"{both} A trial merge conflicts in {listed(trial.conflicts)}: agree on one before both are taken over."
+    return f"{both} A trial merge went without a conflict."
