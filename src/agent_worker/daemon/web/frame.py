@@ -67,8 +67,8 @@ def form(
     **fixed: str | None,
 ) -> Html:
     """Does an operation with what is in its fields. `then` is where to go after it; `tells` is the id of the `answer`
-    that shows what the operation told; `trust` says about what to ask if it is refused for want of an approval; `now` is
-    where the text that it edits is found as it is now, for who meets an edit of somebody else."""
+    that shows what the operation told; `trust` says about what to ask if it is refused for want of an approval; `now`
+    is where the text that it edits is found as it is now, for who meets an edit of somebody else."""
     hidden = [h("input", type="hidden", name=name, value=value) for name, value in fixed.items() if value is not None]
     return h(
         "form",
