@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-PROMISES = ("finds", "current", "clean", "budget", "private", "identity", "cost")
+PROMISES = ("finds", "current", "clean", "budget", "private", "poison", "identity", "cost")
 WRITTEN = "Written by `uv run python bench/guard --write docs/figures/guard.md`.\n"
 
 

@@ -63,6 +63,7 @@ class RuntimeSettings:
     approval: Approval = NOTHING_APPROVED  #: endpoints the user, not a project, has allowed
     prices: Root | None = None  #: where prices of models are kept; None: beside the approvals, if there are any
     trust: Root | None = None  #: where approvals are kept; None lets everything of a project pass
+    gate: Gate | None = None  #: stands there instead of one that goes by `trust`
     programs: Path | None = None  #: where coding programs keep what lasts from run to run
     space: Space = field(default_factory=Space)  #: on the disk; unless somebody looks there is always enough
     reached_by: str = ""  #: the command by which a person reaches this runtime; '' when there is none
@@ -173,7 +174,7 @@ def _factory(
     settings: RuntimeSettings, clock: Clock, tool_access: ToolAccess | None, redact: Redactor, closing: AsyncExitStack
 ) -> BackendFactory:
     """What makes backends and tools, and what all of them share: keys, prices, connections."""
-    gate = Gate(settings.trust, clock)
+    gate = settings.gate or Gate(settings.trust, clock)
     factory = BackendFactory(
         clock,
         Catalogue(os.environ, approval=settings.approval, prices=PriceList(settings.prices or settings.trust)),

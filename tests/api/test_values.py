@@ -47,7 +47,7 @@ def test_a_team_of_values_becomes_files_that_work_the_same(tmp_path: Path) -> No
     assert [str(file.relative_to(tmp_path)) for file in files] == [".agents/ann.yaml", ".workflows/search.yaml"]
     written = yaml.safe_load(files[0].read_text())
     assert written["tools"] == ["./tools.py:find"]
-    with agent_worker.local(tmp_path) as workers:
+    with agent_worker.local(tmp_path, trust=True) as workers:
         answer = workers.ask_sync("ann", "x?")
         assert workers.explain_sync(answer).steps[0]["calls"][0]["result"] == "x is here"
         assert workers.run_sync("search", "x?").state in ("done", "failed")

@@ -14,7 +14,7 @@ from tests.patience import PATIENCE, until
 from tests.teams import write_project
 
 import agent_worker
-from agent_worker import Agent, Answer, Asked, Team, TeamAnswer, Workers, tool
+from agent_worker import Agent, Answer, Asked, HappeningEvent, RunEnded, Team, TeamAnswer, Workers, tool
 from agent_worker.core.errors import BackendFailure, BadInput, NotFound, NotRunning, Refused, WrongOutput
 from agent_worker.testing import assert_said, calls, fails, says, scripted
 
@@ -111,8 +111,47 @@ async def test_a_typed_answer_is_checked_and_asked_for_again(workers: Workers) -
 
 async def test_a_typed_answer_that_never_comes_is_told(workers: Workers) -> None:
     ann = scripted(ALICE, says("no"), says("no"), says("[]"))
+    happening = await workers.events()
     with pytest.raises(WrongOutput, match="ann did not answer with what was asked for, 3 times"):
-        await workers.ask(ann, "A city?", output=City)
+        await workers.ask(ann, "A city?", output=City, key="city")
+    ended = [event async for event in ends_of(happening, 4)]
+    assert [each.state for each in ended] == ["done", "done", "done", "failed"]
+    assert ended[-1].run == ended[-2].run, "the last answer is refused after all"
+    assert "3 times" in ended[-1].reason
+    report = await workers.explain(ended[-1].run)
+    assert (report.state, report.text) == ("failed", "[]")
+    (item,) = await workers.inbox()
+    assert (item.kind, item.agent) == ("failure", "ann")
+    assert item.text.startswith("ann failed: ann did not answer with what was asked for, 3 times")
+    assert (await workers.messages(ann))[-1].who == "system"
+    with pytest.raises(BackendFailure, match="ann did not answer with what was asked for, 3 times"):
+        await workers.ask(ann, "A city?", output=City, key="city")
+    assert len(await workers.inbox()) == 1
+
+
+async def ends_of(happening: AsyncIterator[HappeningEvent], count: int) -> AsyncIterator[RunEnded]:
+    """The next ends of runs that are told."""
+    async for event in happening:
+        if isinstance(event, RunEnded):
+            yield event
+            count -= 1
+        if not count:
+            return
+
+
+async def test_an_answer_may_be_refused_and_its_work_tried_again(workers: Workers) -> None:
+    ann = scripted(ALICE, says("no"), says("yes"))
+    answer = await workers.ask(ann, "Yes?", key="yes")
+    await answer.refuse("that is no yes")
+    await answer.refuse("that is no yes")  # once is enough
+    (item,) = await workers.inbox()
+    assert item.text == "ann failed: that is no yes"
+    assert "retry" in item.actions
+    happening = await workers.events()
+    await workers.operate("inbox_answer", item=item.id, action="retry")
+    (ended,) = [event async for event in ends_of(happening, 1)]
+    assert (ended.state, ended.text) == ("done", "yes")
+    assert not await workers.inbox()
 
 
 async def test_a_type_that_is_none_is_told_before_anybody_is_asked(workers: Workers) -> None:

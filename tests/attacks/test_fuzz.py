@@ -28,7 +28,7 @@ TEXT = "a text that is kept"
 #: What is there, so that what is made up reaches further than the first look-up.
 KNOWN: dict[str, Any] = {"name": "notes.md", "id": hashlib.sha256(TEXT.encode()).hexdigest(), "proposal": 1}
 KNOWN |= {"path": "notes.md", "key": "known", "number": 1, "document": "notes.md"}
-WAITING = {"agent_ask", "workflow_run"}  # for work to be done
+WAITING = {"agent_ask", "workflow_run", "team_start"}  # for work to be done
 
 _OF_AGENTS = {
     tool.name: tool.spec.schema for tool in (*TEAM, *OWN, *HISTORY, person.feedback_submit, *soul.SOUL, *TASK.values())

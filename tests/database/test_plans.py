@@ -18,7 +18,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src" / "agent_worker"
 SCHEMA = SOURCE / "database" / "schema" / "0001_ring.sql"
 LARGE = {"message", "delivery", "instruction", "run", "step", "call", "ledger", "talk", "document", "inbox_item"}
-LARGE |= {"event", "accepted", "program_call", "sent_text", "sent_use"}
+LARGE |= {"event", "accepted", "program_call", "sent_text", "sent_use", "outside_words"}
 
 #: A statement → why it may walk through everything.
 ALLOWED = {
@@ -39,6 +39,7 @@ ALLOWED = {
     "select count\\(\\*\\) as n from run r join agent a .*": "the number of all runs ever, shown on request",
     "select r.* where r.project = :project and \\(cast.* order by r.id desc limit :limit": "it ends at the limit",
     "select r.manifest, r.started_at from run r where .* order by r.id desc limit :limit": "the newest, once a night",
+    "select 1 from outside_words where project = :project limit 1": "one row, whichever",
     "select r.*left join workspace w .* where r.project = :project": "a part: what it is for decides which rows",
 }
 
@@ -48,21 +49,38 @@ REPAIRS = {"database/recovery.py", "database/restore.py"}
 Place = tuple[str, str]  # file, statement
 
 
-def statements() -> Iterator[Place]:
+@cache
+def statements() -> tuple[Place, ...]:
+    return tuple(_statements())
+
+
+def _statements() -> Iterator[Place]:
     for file in sorted(SOURCE.rglob("*.py")):
-        tree = ast.parse(file.read_text("utf-8"))
         named = constants(file)
-        for node in ast.walk(tree):
+        for node in strings_in(file):
             text = _text(node, named)
             if text and re.match(r"\s*(select|update|delete|insert|with)\s", text):
                 yield str(file.relative_to(SOURCE)), " ".join(text.split())
 
 
 @cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text("utf-8"))
+
+
+@cache
+def strings_in(file: Path) -> tuple[ast.Constant | ast.JoinedStr, ...]:
+    """Every string in a file that speaks of a statement anywhere; f-strings, and each of their parts."""
+    if not re.search(r"(select|update|delete|insert|with)\s", file.read_text("utf-8")):
+        return ()
+    return tuple(node for node in ast.walk(parsed(file)) if isinstance(node, ast.Constant | ast.JoinedStr))
+
+
+@cache
 def constants(file: Path) -> dict[str, str]:
     """The texts that a module gives a name, or has from another of ours."""
     named: dict[str, str] = {}
-    for node in ast.parse(file.read_text("utf-8")).body:
+    for node in parsed(file).body:
         match node:
             case ast.ImportFrom(module=str(module), names=names) if module.startswith("agent_worker."):
                 source = SOURCE.parent.joinpath(*module.split(".")).with_suffix(".py")

@@ -99,7 +99,7 @@ def test_I7_a_path_means_the_same_however_it_is_written(tmp_path: Path, field: s
 async def test_I7_a_project_works_however_its_paths_are_written(tmp_path: Path, spelling: str) -> None:
     """All of them at once, each in its field."""
     root = project(tmp_path / "p", spelling)
-    async with agent_worker.local(root, clock=TestClock()) as opened:
+    async with agent_worker.local(root, trust=True, clock=TestClock()) as opened:
         assert not await opened.problems()
         for agent in ("alice", "carl"):
             answer = await opened.ask(agent, "hello")

@@ -251,7 +251,7 @@ BUGS = (
         "a skill that was read may fill core memory",
         "G10s",
         "test_G10s_a_skill_does_not_get_into_core_memory_or_the_soul",
-        Edit("_not_from_others", "if context.outside: ...", ""),
+        Edit("_not_from_others", "if why: ...", ""),
     ),
     bug(
         "the end of the audit is not looked at",
@@ -394,17 +394,25 @@ BUGS = (
         "a program's own tools do not count as outside",
         "A6",
         "test_A6_what_a_programs_own_tools_read_is_from_outside",
-        Edit("RunRecorder.show", "self._outside = self._outside or call.tool", ""),
+        Edit("RunRecorder.show", "self._origin.reads_by(call.tool)", "pass"),
     ),
     bug(
         "what an earlier run read from outside is forgotten",
         "A5",
         "test_A6_what_an_earlier_run_of_the_same_work_read_is_from_outside_too",
-        Edit(
-            "RunRecorder.__init__",
-            'next((name for step in job.past for name in self._foreign(step.reply)), "")',
-            '""',
-        ),
+        Edit("RunOrigin.__init__", "self.asks(step.reply)", "pass"),
+    ),
+    bug(
+        "what a colleague wrote down is nobody's when it is read again",
+        "A6",
+        "test_A6_through_documents_and_hands_in_other_words",
+        Edit("RunOrigin.note_result", "self.hear(outside_words.among(tx, result))", "pass"),
+    ),
+    bug(
+        "what is passed on in other words loses its label",
+        "A6",
+        "test_A6_through_documents_and_hands_in_other_words",
+        Edit("RunOrigin.note_call", "outside_words.mark(tx, run, texts)", "pass"),
     ),
     bug(
         "calls that change files are made side by side",
@@ -1372,7 +1380,7 @@ BUGS = (
         "a write that may wait is forgotten when the database closes",
         "D3",
         "test_a_write_that_may_wait_is_not_lost_when_the_database_closes",
-        Edit("SqliteDatabase._close_later", "self._hand_over()", ""),
+        Edit("WriteQueue._close_later", "self._hand_over()", ""),
     ),
     bug(
         "a log that cannot be written keeps others from being written with it",

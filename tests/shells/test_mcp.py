@@ -7,64 +7,25 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx2
 import pytest
-import uvicorn
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourceUpdated
-from mcp_types import Implementation
-from starlette.applications import Starlette
-from starlette.routing import Route
 from tests import stored
 from tests.patience import PATIENCE
-from tests.teams import Team, open_team
+from tests.shells.mcp_door import ADMIN, Door, Waiting, opened, text_of
 
 from agent_worker.agents import commands
-from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.backends.mock import says
-from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import Fenced
-from agent_worker.daemon.http.app import LazyApp
-from agent_worker.daemon.http.request_guard import RequestGuard, Tokens
-from agent_worker.daemon.mcp.run_tokens import RunTokens
-from agent_worker.daemon.mcp.server import make
-from agent_worker.service.service import Service
 from agent_worker.tools.tool import RunIdentity, ToolContext, tool
 
-ADMIN = "a-token-of-the-person-that-is-long-enough-to-be-one"
 ERAS = ["auto", "legacy"]
-
-
-@dataclass
-class Door:
-    team: Team
-    tokens: Tokens
-    entries: RunTokens
-    port: int
-    models: dict[str, Waiting] = field(default_factory=dict)  #: of those at work
-
-    @asynccontextmanager
-    async def client(
-        self, token: str, *, mode: str = "auto", name: str = "test", query: str = ""
-    ) -> AsyncIterator[Client]:
-        http = httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=PATIENCE)
-        transport = streamable_http_client(f"http://127.0.0.1:{self.port}/mcp{query}", http_client=http)
-        async with http, Client(transport, mode=mode, client_info=Implementation(name=name, version="1")) as client:
-            yield client
-
-    async def post(self, path: str, token: str | None, **body: object) -> httpx2.Response:
-        headers = {"authorization": f"Bearer {token}"} if token else {}
-        headers |= {"accept": "application/json, text/event-stream"}
-        async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http:
-            return await http.post(f"http://127.0.0.1:{self.port}{path}", json=body)
 
 
 @pytest.fixture
@@ -73,45 +34,14 @@ async def door(tmp_path: Path) -> AsyncIterator[Door]:
         yield made
 
 
-@asynccontextmanager
-async def opened(tmp_path: Path, *, patience: float = PATIENCE) -> AsyncIterator[Door]:
-    async with open_team(tmp_path, "alice", "bob", clock=SystemClock(), quiet_moment=0.02) as team:
-        service = Service(team.runtime)
-        await service.project(str(tmp_path))
-        tokens = Tokens(ADMIN)
-        unlisten = tokens.follow(team.runtime.bus)
-        entries = RunTokens(tokens, "")
-        entries.identity_of = team.runtime.supervisor.identity
-        mcp = LazyApp(lambda: make(service, entries, patience=patience))
-        app = Starlette(routes=[Route("/mcp", mcp, methods=["POST"]), Route("/shutdown", mcp, methods=["POST"])])
-        config = uvicorn.Config(app, port=0, log_config=None, lifespan="off")
-        server = uvicorn.Server(config)
-        listening = config.bind_socket()
-        port = listening.getsockname()[1]
-        config.app = RequestGuard(app, tokens, "127.0.0.1", port)
-        serving = asyncio.create_task(server.serve([listening]))
-        try:
-            yield Door(team, tokens, entries, port)
-        finally:
-            server.should_exit = True
-            await serving
-            await mcp.close()
-            unlisten()
-            await service.close()
-
-
-def text_of(result: object) -> str:
-    return str(result.content[0].text)  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_persons_ai_talks_with_agents_in_both_eras(door: Door, era: str) -> None:
     root = str(door.team.loaded.project.root)
     async with door.client(ADMIN, mode=era) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == {
-            *("agents_list", "agent_send", "agent_ask", "workflow_run", "workflow_status"),
-            *("channel_read", "channel_send", "inbox_list", "inbox_answer"),
+            *("agents_list", "agent_send", "agent_ask", "workflow_run", "workflow_status", "team_start", "work_wait"),
+            *("channel_read", "channel_send", "inbox_list", "inbox_answer", "doc_list", "doc_read", "run_explain"),
         }
         assert tools["agents_list"].annotations.read_only_hint  # type: ignore[union-attr]
         asked = await client.call_tool("agent_ask", {"project": root, "agent": "alice", "message": "hello"})
@@ -120,17 +50,6 @@ async def test_the_persons_ai_talks_with_agents_in_both_eras(door: Door, era: st
         assert wrong.is_error
         assert "there is no agent carol" in text_of(wrong)
         assert "alice, bob" in text_of(wrong)
-
-
-class Waiting:
-    """A model that is at work until it is told to end."""
-
-    def __init__(self) -> None:
-        self.end = asyncio.Event()
-
-    async def reply(self, turn: Turn, steps: Sequence[PastStep], recorder: StepSink) -> Reply:
-        await self.end.wait()
-        return Reply(text="")
 
 
 @asynccontextmanager
@@ -374,10 +293,11 @@ def test_the_bridge_serves_the_daemon_over_standard_input_and_output(tmp_path: P
             timeout=PATIENCE,
         )
     answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [answer.get("id") for answer in answers] == [1, 2, None]
-    assert answers[0]["result"]["serverInfo"]["name"] == "agent-worker"
-    assert json.loads(answers[1]["result"]["content"][0]["text"])["state"] == "done"
-    assert answers[2]["error"]["message"] == "not JSON"
+    by_id = {answer.get("id"): answer for answer in answers}  # in any order
+    assert set(by_id) == {1, 2, None}
+    assert by_id[1]["result"]["serverInfo"]["name"] == "agent-worker"
+    assert by_id[2]["result"]["structuredContent"]["state"] == "done"
+    assert by_id[None]["error"]["message"] == "not JSON"
 
 
 async def test_hints_come_through_the_bridge_while_calls_go_on(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent_worker.agents.call_texts import CallTexts, as_json, capped, in_words
+from agent_worker.agents.origin import RunOrigin
 from agent_worker.agents.run_begin import Assignment, hold_run, stored_result
 from agent_worker.core.clock import Clock
 from agent_worker.core.redaction import Redactor
@@ -27,11 +28,12 @@ UNKNOWN = Result(
 
 
 class CallRecord:
-    def __init__(self, job: Assignment, clock: Clock, redact: Redactor) -> None:
+    def __init__(self, job: Assignment, clock: Clock, redact: Redactor, origin: RunOrigin) -> None:
         self._job = job
         self._clock = clock
         self._redact = redact
         self._texts = CallTexts(redact)
+        self._origin = origin
 
     def perform(
         self,
@@ -46,6 +48,7 @@ class CallRecord:
         hold_run(tx, self._job)
         if known := _done(tx, place):
             return known
+        self._origin.note_call(tx, self._job.run, call)
         made = tool.function(tx, context, **arguments)
         if not isinstance(made, Question):
             return self._write_down(tx, place, call, Result(made))
@@ -92,6 +95,7 @@ class CallRecord:
         hold_run(tx, self._job)
         row = steps.call_at(tx, place)
         if row is None:
+            self._origin.note_call(tx, self._job.run, call)
             self._put(tx, place, call, None)
             return None
         if row["state"] == "done":
@@ -104,6 +108,7 @@ class CallRecord:
 
     def _write_down(self, tx: Transaction, place: CallPosition, call: Call, result: Result) -> Result:
         result = replace(result, text=capped(self._redact(result.text)))
+        self._origin.note_result(tx, call, result.text)
         self._put(tx, place, call, result)
         return result
 

@@ -1,4 +1,4 @@
-"""What a person does with work: cancel it, answer it, resume it, let it go on.
+"""What a person does with work: cancel it, refuse what came of it, answer it, resume it, let it go on.
 
 Nothing is lost here: what a limit or a failure stopped is continued as a new instruction over the same work.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_worker.agents.notices import notice, tell_ended, tell_sender
+from agent_worker.core.errors import Refused
 from agent_worker.database.database import Row, Transaction
-from agent_worker.work import agent_rows, inbox, limits, open_work, queue, run_rows
+from agent_worker.work import agent_rows, inbox, limits, open_work, queue, run_rows, threads
 from agent_worker.work.queue import Instruction
 from agent_worker.workspaces import deliveries, workspace_rows, workspace_state
 
@@ -35,6 +36,25 @@ def cancel(tx: Transaction, instruction: str, *, reason: str, now: int) -> str |
     tell_sender(tx, work, name, "cancelled", reason, run=run, now=now)
     tell_ended(tx, work, name, "cancelled", reason, run=run)
     return run
+
+
+def refuse_answer(tx: Transaction, run: str, *, reason: str, now: int) -> None:
+    """Whoever asked cannot use the answer, however often it was given: the work has failed, and this is told."""
+    row = tx.one(
+        """select i.* from run r join instruction i on i.project = :project and i.id = r.instruction
+            where r.project = :project and r.id = :run and r.state = 'done'""",
+        run=run,
+    )
+    if row is None:
+        return  # it was refused before
+    if row["workspace"]:
+        raise Refused("an answer in a channel is everybody's", hint="say there what is wrong with it")
+    work = Instruction.of(row)
+    name = agent_rows.identity(tx, work.agent)["name"]
+    queue.refuse(tx, run, reason=reason)
+    threads.say(tx, work.agent, threads.PERSONAL, who="system", text=reason, kind="failure", run=run, now=now)
+    inbox.ask(tx, "failure", workspace=None, agent=work.agent, ref=work.id, text=f"{name} failed: {reason}", now=now)
+    tell_ended(tx, work, name, "failed", reason, run=run)
 
 
 def answer(tx: Transaction, item: str, text: str, *, now: int) -> None:

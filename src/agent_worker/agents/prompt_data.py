@@ -18,7 +18,7 @@ from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.identity.soul import has_own, look
-from agent_worker.memory import memory, selection, todos
+from agent_worker.memory import memory, outside_words, selection, todos
 from agent_worker.memory.library import OWN
 from agent_worker.proposals import store
 from agent_worker.work import run_rows, threads
@@ -33,6 +33,8 @@ class PromptData:
     seen: int = 0  #: the last message of the channel that was there to be shown
     open_votes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  #: proposals it is called on for → options
     heard: tuple[str, ...] = ()  #: what it shows that earlier work may have from outside our workspaces
+    outside_known: bool = False  #: there are words in the project that came from there
+    beside: bool = False  #: it shows memory that is from there
     passed_on: str = ""  #: who passed this very work on from there; '' for nobody
 
 
@@ -59,7 +61,7 @@ def gather(tx: Transaction, job: Assignment, worker: AgentRuntime, tools: tuple[
 
 def _with_origin(tx: Transaction, data: PromptData) -> PromptData:
     """What came from outside keeps its label, through however many runs it was passed on."""
-    brief = data.brief
+    brief, data = data.brief, replace(data, outside_known=outside_words.any_known(tx))
     lines = [*brief.thread, *brief.digest, *brief.inbox]
     outside = run_rows.from_outside(tx, [brief.cause, *(line.run for line in lines)])
     if not outside:
@@ -143,6 +145,7 @@ class PromptMemory:
     soul: Mapping[str, object] = field(default_factory=dict)
     own_soul: bool = False  #: it has a soul of its own, beyond its definition
     project: tuple[PromptText, ...] = ()  #: what its repository tells agents
+    from_others: tuple[str, ...] = ()  #: of the memory that is shown, what was written outside our workspaces
 
 
 def prompt_memory(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
@@ -194,7 +197,9 @@ def _memories(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
     considered = [
         {"key": each.entry.key, "worth": each.worth, "shown": bool(each.line), "why": each.why} for each in choices
     ]
-    return PromptMemory((*mistakes, *shown), len(choices) - len(shown), tuple(considered[:CONSIDERED]))
+    others = tuple(each.entry.value for each in choices if each.line and each.entry.is_of_others)
+    left_out = len(choices) - len(shown)
+    return PromptMemory((*mistakes, *shown), left_out, tuple(considered[:CONSIDERED]), from_others=others)
 
 
 CONSIDERED = 100  # entries that the manifest names

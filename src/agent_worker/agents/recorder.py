@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import field, replace
 from functools import partial
@@ -18,6 +18,7 @@ from typing import Any
 from agent_worker.agents.call_order import CallOrder, CallSlot
 from agent_worker.agents.call_record import CallRecord
 from agent_worker.agents.call_texts import CallTexts, as_json, call_digest
+from agent_worker.agents.origin import RunOrigin
 from agent_worker.agents.program_calls import ProgramCalls, say_if_lost
 from agent_worker.agents.prompt_texts import PromptTexts
 from agent_worker.agents.run_begin import Assignment, Terms, charge_lost, keep_step
@@ -32,7 +33,6 @@ from agent_worker.core.redaction import Passage, Redactor
 from agent_worker.core.text import plural
 from agent_worker.database.database import Database
 from agent_worker.files.folder import disk_explained
-from agent_worker.memory.facts import passes_on, sentences
 from agent_worker.tools import images
 from agent_worker.tools.tool import Call, Result, RunIdentity, Tool, ToolContext, ToolSpec
 from agent_worker.work import inbox
@@ -80,12 +80,12 @@ class RunRecorder:
         self._saying = Passage(recording.redact)
         self._turns = CallOrder()
         self._texts = CallTexts(recording.redact)
-        self._record = CallRecord(job, recording.clock, recording.redact)
+        self._origin = RunOrigin(tools, job.past)
+        self._record = CallRecord(job, recording.clock, recording.redact, self._origin)
         self._own = ProgramCalls(job, self._database, recording.clock, self._texts)
         seen = [image for step in job.past for result in step.results.values() for image in result.images]
         self._pictured = sum(len(image.base64) for image in seen)
         self.has_acted = any(step.reply.calls for step in job.past)  #: this work has called a tool, ours or its own
-        self._outside = next((name for step in job.past for name in self._foreign(step.reply)), "")
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -100,21 +100,24 @@ class RunRecorder:
     @property
     def outside(self) -> str:
         """The first tool by which this work has read what others wrote outside our workspaces; '' when none has."""
-        return self._outside
+        return self._origin.outside
 
-    def hear(self, heard: Sequence[str], passed_on: str) -> None:
-        """Note what the prompt shows that came from outside, and who passed this very work on from there."""
-        self._context = replace(self._context, heard=tuple(heard))
-        self._outside = self._outside or passed_on
+    def hear(self, heard: Sequence[str], passed_on: str, *, beside: bool = False) -> None:
+        """Note what the prompt shows that came from outside, and who passed this very work on from there.
+
+        `beside`: it shows memory that others wrote.
+        """
+        self._origin.hear(heard)
+        self._origin.reads_by(passed_on)
+        self._context = replace(self._context, beside=beside)
 
     @property
     def heard(self) -> tuple[str, ...]:
-        return self._context.heard
+        return self._origin.heard
 
     def origin_of(self, answer: str) -> str:
         """As `outside`, of an answer: one that repeats what came from outside in earlier work does so too."""
-        repeats = any(passes_on(text, sentence) for text in self.heard for sentence in sentences(answer))
-        return self._outside or ("what was read before" if repeats else "")
+        return self._origin.of(answer)
 
     @property
     def identity(self) -> RunIdentity:
@@ -142,7 +145,7 @@ class RunRecorder:
             self._recording.bus.publish(Delta(**self._about(), text=text))
 
     def show(self, call: Call, result: Result | None = None) -> None:
-        self._outside = self._outside or call.tool  # a program's own tools read what they like
+        self._origin.reads_by(call.tool)  # a program's own tools read what they like
         self._show(call, result, own=True)
         if result is None:
             self._own.begin(call, self.step)
@@ -177,7 +180,7 @@ class RunRecorder:
         self.finish_saying()
         failpoint("step.after_call")
         self._done[step] = PastStep(reply, {})
-        self._outside = self._outside or next(self._foreign(reply), "")
+        self._origin.asks(reply)
         self._kept.clear()
         try:
             self.reached = await self._database.write(
@@ -186,7 +189,7 @@ class RunRecorder:
                 step,
                 reply,
                 self._terms,
-                outside=self._outside,
+                outside=self.outside,
                 now=self._recording.clock.micros(),
             )
             failpoint("step.after_persist")
@@ -268,10 +271,7 @@ class RunRecorder:
         return replace(result, text=f"{result.text}\n{said}", images=tuple(kept))
 
     def _context_for(self, place: CallPosition) -> ToolContext:
-        return replace(self._context, key=place.key, outside=self.outside)
-
-    def _foreign(self, reply: Reply) -> Iterator[str]:
-        return (call.tool for call in reply.calls if call.tool in self._tools and self._tools[call.tool].foreign)
+        return replace(self._context, key=place.key, outside=self.outside, heard=self.heard)
 
     def _about(self) -> dict[str, Any]:
         job = self._job

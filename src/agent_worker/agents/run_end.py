@@ -15,6 +15,7 @@ from agent_worker.core.errors import BackendFailure
 from agent_worker.core.events import Ended, Retrying
 from agent_worker.core.failpoints import failpoint
 from agent_worker.database.database import Transaction
+from agent_worker.memory import outside_words
 from agent_worker.work import agent_rows, inbox, limits, open_work, queue, run_rows, threads
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.limits import Reached
@@ -31,6 +32,8 @@ def finish(
         run_rows.note_outside(tx, job.run, outside)
     record_step(tx, job, step, reply, model, now=now)
     text = spoken(reply.text)
+    if outside:
+        outside_words.mark(tx, job.run, [text])
     if job.workspace:
         _answer_in_workspace(tx, job, text, seen=seen, now=now)
     else:

@@ -7,7 +7,7 @@ in run_begin.py or run_end.py.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -39,6 +39,7 @@ from agent_worker.core.errors import (
     StorageFault,
 )
 from agent_worker.core.failpoints import failpoint
+from agent_worker.memory import outside_words
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.queue import Ageing
@@ -78,7 +79,8 @@ class RunSteps:
                 partial(self._admission.key_pass.one_request, worker.credential),
             )
             turn, gathered, composed = await self._prepare(job, worker, tools)
-            recorder.hear(gathered.heard, gathered.passed_on)
+            heard = await self._heard(job, gathered, composed)
+            recorder.hear(heard, gathered.passed_on, beside=gathered.beside)
             context = self._loop_context
             keeping = context.recording.prompts.keep(self._database, job, composed, turn.tools, now=context.now())
             try:  # it is written before anything that comes of the run: nobody has to wait for it
@@ -187,6 +189,7 @@ class RunSteps:
         gathered = await self._database.read(prompt_data.gather, job, worker, tuple(tools))
         known = await recalling
         self._own_soul = known.own_soul
+        gathered = replace(gathered, heard=(*gathered.heard, *known.from_others), beside=bool(known.from_others))
         brief = replace(
             gathered.brief,
             soul=known.soul,
@@ -215,6 +218,14 @@ class RunSteps:
             open_votes=gathered.open_votes,
         )
         return turn, gathered, composed
+
+    async def _heard(self, job: Assignment, gathered: PromptData, composed: Prompt) -> Sequence[str]:
+        """What the prompt, and what was done before in this work, shows that may come from outside."""
+        if not gathered.outside_known:
+            return gathered.heard
+        before = [result.text for step in job.past for result in step.results.values()]
+        shown = "\n".join([composed.system, composed.user, *before])
+        return (*gathered.heard, *await self._database.read(outside_words.among, shown))
 
     async def _failed(self, job: Assignment, worker: AgentRuntime, failure: BackendFailure) -> None:
         waited, chosen = (

@@ -38,8 +38,10 @@ ROUTES: dict[str, tuple[str, str]] = {
     "memory_show": ("GET", "/agents/{name}/memory"),
     "read": ("GET", "/messages"),
     "run": ("POST", "/run"),
+    "run_refuse": ("POST", "/runs/{run}/refuse"),
     "send": ("POST", "/send"),
     "status": ("GET", "/status"),
+    "trust_give": ("POST", "/trust"),
     "values_answer": ("POST", "/values/{program}/{call}"),
     "values_calls": ("GET", "/values/{program}"),
     "values_put": ("PUT", "/values"),
@@ -51,21 +53,32 @@ ROUTES: dict[str, tuple[str, str]] = {
 }
 
 
-def connect(project: Path | str | None = None, *, home: Path | str | None = None, start: bool = True) -> Workers:
+def connect(
+    project: Path | str | None = None,
+    *,
+    home: Path | str | None = None,
+    trust: bool = False,
+    start: bool = True,
+) -> Workers:
     """Use the daemon, which is started if it does not run (unless `start` is False).
 
     `project` is the directory of the project that is meant: that of the current directory, unless you name one. `home`
     is the daemon's, if it is not the usual one.
+
+    What files of the project would execute, or which secrets they would get, a person approves first
+    (`agent-worker trust`); until then it is Untrusted. With `trust` the program says yes to what they say when
+    it is opened; the daemon keeps that, as it keeps a person's yes. What your own code hands over needs no approval.
     """
-    return Workers(ConnectedDoor(project, home, start=start))
+    return Workers(ConnectedDoor(project, home, start=start, trust=trust))
 
 
 class ConnectedDoor:
     """The operations of a daemon."""
 
-    def __init__(self, project: Path | str | None, home: Path | str | None, *, start: bool) -> None:
+    def __init__(self, project: Path | str | None, home: Path | str | None, *, start: bool, trust: bool) -> None:
         self._home = Path(home) if home is not None else None
         self._start = start
+        self._trust = trust
         self._client: AsyncClient | None = None
         self._finding: asyncio.Lock | None = None
         self._functions = OwnFunctions()
@@ -78,6 +91,8 @@ class ConnectedDoor:
     async def open(self, functions: OwnFunctions) -> None:
         self._functions, self._finding = functions, asyncio.Lock()
         await self._found(start=self._start)
+        if self._trust:
+            await self.call("trust_give", {"project": self.project})
 
     async def close(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -213,7 +228,7 @@ def _keys() -> dict[str, str]:
 def _may_be_repeated(operation: str, arguments: dict[str, Any]) -> bool:
     """Asked again after a break, does it happen once?"""
     method, _ = ROUTES[operation]
-    return method in ("GET", "PUT") or bool(arguments.get("key"))
+    return method in ("GET", "PUT") or operation in ("trust_give", "run_refuse") or bool(arguments.get("key"))
 
 
 def _route(operation: str, arguments: dict[str, Any]) -> tuple[str, str, Any]:

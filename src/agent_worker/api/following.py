@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 from agent_worker.api.results import Answer, Asked, Asking, InboxItem, StreamEvent, TeamAnswer, event_of, spending_of
 from agent_worker.api.teams import Following, team_answer
 from agent_worker.client.plain_http import error_of
-from agent_worker.core.errors import NotFound, NotRunning
+from agent_worker.core.errors import AgentWorkerError, NotFound, NotRunning, Untrusted
 
 T = TypeVar("T")
 _ASKS = ("question", "approval", "vote", "veto")  # kinds of items that work waits for
@@ -82,11 +82,19 @@ async def follow_team(
 async def _event(workers: Follows, data: dict[str, Any]) -> StreamEvent:
     match data:
         case {"event": "error", **error}:
-            raise error_of(500, {"error": error})
+            raise for_program(error_of(500, {"error": error}), workers.project)
         case {"event": "inbox", "id": str(id), "kind": str(kind)} if kind in _ASKS:
             asked = await _questions(workers, [id])
             return Asked(asked[0]) if asked else event_of(data)
     return event_of(data)
+
+
+def for_program(error: AgentWorkerError, project: str) -> AgentWorkerError:
+    """An error as a program is told it: where a person has not said yes, what the program's author can do."""
+    if not isinstance(error, Untrusted):
+        return error
+    yes = f"to look at it and approve it, in {project}: agent-worker trust"
+    return Untrusted(error.message, hint=f"{yes}; or open it with trust=True, if its files are yours")
 
 
 async def _questions(workers: Follows, items: list[str]) -> tuple[InboxItem, ...]:

@@ -18,21 +18,34 @@ from agent_worker.core.ids import new_id
 from agent_worker.core.late_imports import for_good
 
 
-def local(project: Path | str | None = None, *, home: Path | str | None = None, clock: Clock | None = None) -> Workers:
+def local(
+    project: Path | str | None = None,
+    *,
+    home: Path | str | None = None,
+    trust: bool = False,
+    clock: Clock | None = None,
+) -> Workers:
     """Run agents in this process, for nobody else meanwhile.
 
     `project` is a directory with agents and workflows in files; without it there are only those you hand over. With
     `home` everything is kept there, and goes on where it was: agents without a project have their files in it too.
     Without `home` the state lives in memory. Raises InUse when another runtime works on either: then use `connect`.
+
+    What files of the project would execute, or which secrets they would get, a person approves first
+    (`agent-worker trust`); until then it is Untrusted. With `trust` the program says yes to what they say when
+    it is opened, until it is closed. What your own code hands over needs no approval.
     """
-    return Workers(LocalDoor(project, home, clock))
+    return Workers(LocalDoor(project, home, clock, trust=trust))
 
 
 class LocalDoor:
     """The operations of a runtime in this process."""
 
-    def __init__(self, project: Path | str | None, home: Path | str | None, clock: Clock | None) -> None:
+    def __init__(
+        self, project: Path | str | None, home: Path | str | None, clock: Clock | None, *, trust: bool
+    ) -> None:
         self._asked, self._home, self._clock = project, Path(home) if home is not None else None, clock
+        self._trust = trust
         self._closing = AsyncExitStack()
         self._service: Any = None
         self._operations: Any = None
@@ -41,12 +54,13 @@ class LocalDoor:
 
     async def open(self, functions: OwnFunctions) -> None:
         with for_good():
-            from agent_worker.api.runtime import OPERATIONS, open_service
+            from agent_worker.api.runtime import OPERATIONS, LocalProject, open_service
 
         self._operations = OPERATIONS
         root = self._root()
         try:
-            opening = open_service(root, self._home, self._clock, self.program, functions.call)
+            project = LocalProject(root, is_own=self._asked is None, trust=self._trust)
+            opening = open_service(project, self._home, self._clock, self.program, functions.call)
             self._service = await self._closing.enter_async_context(opening)
         except BaseException:
             await self._closing.aclose()

@@ -47,10 +47,9 @@ class OutputType(Generic[T]):
             if not wrong:
                 return replace(answer, output=found, spent=spent, key=key, again=again)  # type: ignore[return-value]
             question = f"That is not the JSON I asked for:\n{wrong}\n\nAnswer again, with the corrected JSON only."
-        raise WrongOutput(
-            f"{agent} did not answer with what was asked for, {TRIES} times: {wrong}",
-            hint="say in the question what you want, or make the type simpler",
-        )
+        told = f"{agent} did not answer with what was asked for, {TRIES} times: {wrong}"
+        await answer.refuse(told)
+        raise WrongOutput(told, hint="say in the question what you want, or make the type simpler")
 
 
 def _json_in(text: str) -> str:

@@ -112,9 +112,18 @@ class Answer(Generic[T]):
         """What comes of it now: after its questions were answered."""
         return await self.again() if self.again else self
 
+    async def refuse(self, reason: str) -> None:
+        """Say that this answer is of no use: its run has failed then, which is told like any failure."""
+        if self.workers and self.run:
+            await self.workers.operate("run_refuse", run=self.run, reason=reason)
+
     def go_on_sync(self) -> Answer[T]:
         """The same, for a program that does not await."""
         return self.workers.wait_for(self.go_on()) if self.workers else self
+
+    def refuse_sync(self, reason: str) -> None:
+        if self.workers:
+            self.workers.wait_for(self.refuse(reason))
 
 
 @dataclass(frozen=True, slots=True)

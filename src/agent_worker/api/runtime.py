@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from agent_worker.client.discovery import home_directory
 from agent_worker.compose import RuntimeSettings, open_runtime
-from agent_worker.core.clock import Clock
+from agent_worker.core.clock import Clock, SystemClock
+from agent_worker.core.errors import Refused
+from agent_worker.core.later import dataclass
+from agent_worker.definitions.project import load_project
 from agent_worker.definitions.settings import read_settings
 from agent_worker.files.root import Root
 from agent_worker.service import events, inbox, memory, messages, projects, run, runs, values, workflows
@@ -16,6 +22,9 @@ from agent_worker.service.operation import operations_in
 from agent_worker.service.service import Service
 from agent_worker.tools.program_functions import FunctionSpec
 from agent_worker.tools.tool import Result
+from agent_worker.trust.gate import Gate
+from agent_worker.trust.powers import powers_of
+from agent_worker.trust.project_keys import keys_in_env_file, power_of_keys
 
 #: The operations that the verbs use, by name. Of all there are (service/catalogue.py), a program loads these.
 OPERATIONS = {
@@ -38,20 +47,45 @@ class ThisProcess:
         return Result(text, ok)
 
 
+@dataclass(frozen=True, slots=True)
+class LocalProject:
+    """What is opened, and who answers for what its files would do."""
+
+    root: Path
+    is_own: bool = False  #: nobody wrote files there for us: there are no approvals to look for
+    trust: bool = False  #: the program says yes to all that its files would do now
+
+    def gate(self, clock: Clock) -> Gate:
+        """Blocks."""
+        gate = Gate(None if self.is_own else _home_of_person(), clock, is_open=False)
+        if self.trust:
+            project = load_project(self.root)
+            gate.let_pass(self.root, (*powers_of(project), *power_of_keys(project, keys_in_env_file(project))))
+        return gate
+
+
+def _home_of_person() -> Root | None:
+    """Where a person's approvals are, wherever a program keeps its state. It is not made only to be looked into."""
+    with suppress(Refused):  # it is not private, or there is none: nothing is approved
+        home = home_directory()
+        return Root.private(home) if home.is_dir() else None
+    return None
+
+
 @asynccontextmanager
 async def open_service(
-    root: Path, home: Path | None, clock: Clock | None, program: str, make: MakeCall
+    project: LocalProject, home: Path | None, clock: Clock | None, program: str, make: MakeCall
 ) -> AsyncIterator[Service]:
     """What was running when an earlier process ended goes on: for values, when they are handed over again."""
-    settings = RuntimeSettings()
+    settings = RuntimeSettings(gate=await asyncio.to_thread(project.gate, clock or SystemClock()))
     if home is not None:
         kept = Root.private(home).location("state.db")
-        settings = RuntimeSettings(database=kept, chosen=read_settings(home))
+        settings = replace(settings, database=kept, chosen=read_settings(home))
     async with open_runtime(settings, clock=clock) as runtime:
         runtime.backends.functions.arrive(program, ThisProcess(make))
         service = Service(runtime)
         try:
-            await service.project(str(root))
+            await service.project(str(project.root))
             await service.open_again()
             yield service
         finally:

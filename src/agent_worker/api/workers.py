@@ -26,6 +26,7 @@ from agent_worker.api.following import (
     closing_stream,
     follow_agent,
     follow_team,
+    for_program,
     next_of,
     run_team,
 )
@@ -43,7 +44,7 @@ from agent_worker.api.results import (
 )
 from agent_worker.api.teams import RunningTeam, happening
 from agent_worker.api.values import Agent, Team
-from agent_worker.core.errors import NotRunning, Refused
+from agent_worker.core.errors import NotRunning, Refused, Untrusted
 from agent_worker.core.ids import new_id
 
 T = TypeVar("T")
@@ -341,10 +342,16 @@ class Workers:
         """Call an operation of the runtime by its name: plain data in, plain data out."""
         self._check_open()
         given = {name: value for name, value in arguments.items() if value is not None}
-        return await self._door.call(operation, given)
+        try:
+            return await self._door.call(operation, given)
+        except Untrusted as error:
+            raise for_program(error, self.project) from None
 
     async def follow(self, operation: str, **arguments: Any) -> AsyncIterator[dict[str, Any]]:
         """The same for an operation that tells what happens."""
         self._check_open()
         given = {name: value for name, value in arguments.items() if value is not None}
-        return await self._door.stream(operation, given)
+        try:
+            return await self._door.stream(operation, given)
+        except Untrusted as error:
+            raise for_program(error, self.project) from None

@@ -1,6 +1,7 @@
 """`mcp`: the daemon's tools for an AI tool that speaks MCP over standard input and output.
 
-Each line is passed to the daemon's own MCP endpoint and its answer back; calls without a project get the one we are in.
+Each line is passed to the daemon's own MCP endpoint and its answer back; what concerns a project, and names none, is
+about the one we are in.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import here
+from agent_worker.client.connection import Client, connect
+from agent_worker.client.discovery import PROJECT_META
 from agent_worker.core.errors import AgentWorkerError
 
 _writing = threading.Lock()
+_LISTEN = "subscriptions/listen"
+_LONG = ("tools/call", "prompts/list", "prompts/get", _LISTEN)  # may take a while, or are about a project
 _ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
@@ -23,11 +28,10 @@ _ACCEPT = {"Accept": "application/json, text/event-stream"}
 def mcp() -> None:
     """Serve the daemon to an AI tool over standard input and output.
 
-    In Claude Code: claude mcp add agent-worker -- agent-worker mcp
+    `agent-worker connect` writes this into the configuration of the tools it knows.
     """
-    from agent_worker.client.connection import connect
-
-    client = connect()
+    connect()  # so that a daemon that cannot be started is told before anything is asked
+    under_way: list[threading.Thread] = []
     for line in sys.stdin:
         if not line.strip():
             continue
@@ -36,10 +40,32 @@ def mcp() -> None:
         except ValueError:
             _write({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "not JSON"}})
             continue
-        if isinstance(message, dict) and message.get("method") == "subscriptions/listen":
-            threading.Thread(target=_listen, args=(client, message), daemon=True).start()
-        elif (answer := _answer(client, message)) is not None:
-            _write(answer)
+        if not isinstance(message, dict) or message.get("method") not in _LONG:
+            _pass_on(message)
+            continue
+        _in_this_project(message)
+        # Beside the others: whoever waits for an agent asks other things meanwhile.
+        work = threading.Thread(target=_pass_on, args=(message,), daemon=True)
+        work.start()
+        if message["method"] != _LISTEN:
+            under_way = [each for each in under_way if each.is_alive()] + [work]
+    for work in under_way:
+        work.join()
+
+
+def _pass_on(message: Any) -> None:
+    is_request = isinstance(message, dict)
+    try:
+        client = connect()  # each time: it may be another daemon by now
+        if is_request and (message.get("method") == _LISTEN or _meta(message).get("progressToken") is not None):
+            _stream(client, message)
+        else:
+            _, answer = client.request("POST", "/mcp", message, headers=_headers(message), timeout=60)
+            if answer is not None:
+                _write(answer)
+    except AgentWorkerError as error:
+        if (told := _failure(message, error)) is not None:
+            _write(told)
 
 
 def _write(message: Any) -> None:
@@ -48,23 +74,10 @@ def _write(message: Any) -> None:
         sys.stdout.flush()
 
 
-def _listen(client: Any, message: dict[str, Any]) -> None:
-    """Its answer is a stream: hints as they come, and at last the answer itself."""
-    try:
-        for event in client.stream("POST", "/mcp", message, headers=_headers(message), silence=86_400.0):
-            _write(json.loads(event.data))
-    except AgentWorkerError as error:
-        _write(_failure(message, error))
-
-
-def _answer(client: Any, message: Any) -> Any:
-    if isinstance(message, dict) and message.get("method") == "tools/call":
-        _in_this_project(message)
-    try:
-        _, answer = client.request("POST", "/mcp", message, headers=_headers(message), timeout=60)
-    except AgentWorkerError as error:
-        return _failure(message, error)
-    return answer
+def _stream(client: Client, message: dict[str, Any]) -> None:
+    """Its answer is a stream: hints or progress as they come, and at last the answer itself."""
+    for event in client.stream("POST", "/mcp", message, headers=_headers(message), silence=86_400.0):
+        _write(json.loads(event.data))
 
 
 def _failure(message: Any, error: AgentWorkerError) -> Any:
@@ -73,22 +86,23 @@ def _failure(message: Any, error: AgentWorkerError) -> Any:
     return None if id is None else {"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": error.message}}
 
 
+def _meta(message: dict[str, Any]) -> dict[str, Any]:
+    params = message.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return meta if isinstance(meta, dict) else {}
+
+
 def _headers(message: Any) -> dict[str, str]:
     """The newer protocol says in headers what is in the body, too."""
-    params: dict[str, Any] = message.get("params") or {} if isinstance(message, dict) else {}
-    meta = params.get("_meta")
-    said = meta.get("io.modelcontextprotocol/protocolVersion") if isinstance(meta, dict) else None
+    said = _meta(message).get("io.modelcontextprotocol/protocolVersion") if isinstance(message, dict) else None
     if not isinstance(said, str):
         return _ACCEPT
     named = {"MCP-Protocol-Version": said, "Mcp-Method": str(message.get("method"))}
-    if isinstance(params.get("name"), str):
-        named["Mcp-Name"] = params["name"]
-    return _ACCEPT | named
+    name = message["params"].get("name")
+    return _ACCEPT | named | ({"Mcp-Name": name} if isinstance(name, str) else {})
 
 
 def _in_this_project(message: dict[str, Any]) -> None:
-    params = message.get("params")
+    params = message.setdefault("params", {})
     if isinstance(params, dict):
-        arguments = params.get("arguments") or {}
-        if isinstance(arguments, dict) and params.get("name") != "inbox_answer":
-            params["arguments"] = {"project": here()} | arguments
+        params["_meta"] = {PROJECT_META: here()} | _meta(message)

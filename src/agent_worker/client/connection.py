@@ -39,6 +39,7 @@ from agent_worker.client.discovery import (
 )
 from agent_worker.client.plain_http import (
     LOGS,
+    DaemonEnded,
     Garbled,
     HttpSocket,
     ServerEvent,
@@ -190,7 +191,10 @@ class Client:
         with ExitStack() as held:
             asking = partial(self._asked, method, path, body, within=silence, headers=extra | dict(headers or {}))
             wire, status, answered = _patiently(lambda: held.enter_context(asking()))
-            if "text/event-stream" not in answered.get("content-type", ""):
+            kind = answered.get("content-type", "")
+            if kind == "application/json" and kind in (headers or {}).get("Accept", ""):  # there is nothing to stream
+                return iter([ServerEvent("message", "", b"".join(wire.body(status, answered)).decode())])
+            if "text/event-stream" not in kind:
                 raise AgentWorkerError("the daemon answered without a stream of events", hint=LOGS)
             opened = held.pop_all()
         return _events_of(opened, wire.body(status, answered, within=silence))
@@ -377,7 +381,7 @@ def _explained(found: DaemonFile, within: float) -> Iterator[None]:
         hint = "agent-worker daemon status"
         raise AgentWorkerError(f"the daemon at {where(found)} did not answer within {within:g} s", hint=hint) from None
     except OSError:
-        raise AgentWorkerError(f"the daemon at {where(found)} ended before it had answered", hint=LOGS) from None
+        raise DaemonEnded(f"the daemon at {where(found)} ended before it had answered", hint=LOGS) from None
 
 
 def _started(home: Path, command: Sequence[str], until: float) -> Client | None:

@@ -27,6 +27,7 @@ RUN_TOKEN = "AGENT_WORKER_RUN_TOKEN"  #: set where a program works as an agent
 READY_VARIABLE = "AGENT_WORKER_READY_FD"  #: where a daemon tells whoever started it how that went
 NONCE_HEADER = "X-Agent-Worker-Nonce"
 KEYS_HEADER = "X-Agent-Worker-Keys"  #: variables of model providers that a command brings from its environment
+PROJECT_META = "agent-worker/project"  #: in the meta of an MCP request: the directory that its bridge runs in
 NONCE = pattern(r"[0-9a-f]{64}")
 FORMAT = 1
 DAEMON_FILE, LOCK_FILE, LOG_FILE, DATABASE = "daemon.json", "daemon.lock", "daemon.log", "state.db"

@@ -67,6 +67,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
     "audit": {
         **{"project": ID, "agent": ID, "who": NAME, "deed": ONE_OF, "salt": ID, "words": ID, "run": ID, "seal": ID},
     },
+    "outside_words": {"project": ID, "mark": ID, "run": ID},
     "sealed": {"project": ID, "seal": ID},
     "event": {"project": ID, "workspace": ID},
     "accepted": {"project": ID, "key": KEY, "ref": ID},

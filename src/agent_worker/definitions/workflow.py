@@ -415,6 +415,12 @@ def alone(agent: str) -> WorkflowDefinition:
     return WorkflowDefinition(name=agent, agents={agent: RefMember(ref=agent)}, workspace=settings)
 
 
+def together(name: str, agents: Sequence[str]) -> WorkflowDefinition:
+    """A workflow of these agents that no file describes. The first of them answers whoever calls on nobody."""
+    members: dict[str, RefMember | InlineMember] = {agent: RefMember(ref=agent) for agent in agents}
+    return WorkflowDefinition(name=name, agents=members, desk=agents[0], workspace=WorkspaceSettings(provider="sqlite"))
+
+
 def with_model(workflow: WorkflowDefinition, agents: Mapping[str, AgentDefinition], model: str) -> WorkflowDefinition:
     """The workflow with this model for all who call one, or play one. Programs keep theirs."""
     members: dict[str, RefMember | InlineMember] = {}

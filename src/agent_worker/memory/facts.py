@@ -178,9 +178,7 @@ def overlap(one: Collection[str], other: Collection[str]) -> float:
 
 def says_too_little(text: str, *, least: int) -> bool:
     """Whether there is nothing in it to keep."""
-    told = facts(text)
-    content = (told.words | told.fixed) - _EMPTY
-    return len(content) < least
+    return len(content_of(text)) < least
 
 
 def is_status(text: str) -> bool:
@@ -201,6 +199,12 @@ def backs(said: str, claim: str) -> bool:
     if not wanted or told.negated != claimed.negated or not fixed <= told.numbers | told.dates:
         return False
     return len(wanted & given) / len(wanted) >= BACKED
+
+
+def content_of(text: str) -> frozenset[str]:
+    """What a text speaks of."""
+    told = facts(text)
+    return (told.words | told.fixed) - _EMPTY
 
 
 def passes_on(heard: str, text: str) -> bool:

@@ -69,6 +69,11 @@ class MemoryEntry:
         return self.by == OUTSIDE
 
     @property
+    def is_of_others(self) -> bool:
+        """Whether it was written outside our workspaces: read there, or brought in from another memory."""
+        return self.by in (OUTSIDE, IMPORT)
+
+    @property
     def day(self) -> str:
         """On which it was learned."""
         return self.learned[:10]

@@ -27,17 +27,28 @@ class Reverted:
     todos: list[str]
 
 
-def revert(root: Root, deeds: Sequence[Row], *, since: str | None, sources: Set[str], now: datetime) -> Reverted:
-    """`since` is a day, `sources` are runs; `deeds` is what the audit says of that time and those, oldest first."""
+def revert(
+    root: Root, deeds: Sequence[Row], *, since: str | None, sources: Set[str], gone: Set[str], now: datetime
+) -> Reverted:
+    """`since` is a day, `sources` are runs; `deeds` is what the audit says of that time and those, oldest first.
+
+    What is from runs that were taken back before, `gone`, is not put back.
+    """
     learned = [entry for entry in memory.load(root).entries if _is_meant(entry, since, sources)]
     for entry in learned:
         memory.hold_back(root, entry, when=now)
-    gone = {(entry.key, entry.value) for entry in learned}
-    good = [each for each in (*_replaced(deeds), *_tidied(deeds, gone)) if not _is_meant(each, since, sources)]
+    merged = _tidied(deeds, {(entry.key, entry.value) for entry in learned})
+    good = [each for each in (*_replaced(deeds), *merged) if not _is_meant(each, since, sources | gone)]
     restored = [before.key for before in good if _restored(root, before)]
     written = [row["about"] for row in deeds if row["deed"] == "noted" and notes.hold_back(root, row["about"])]
     planned = {row["about"] for row in deeds if row["deed"] == "planned"}
     return Reverted([entry.key for entry in learned], restored, written, todos.hold_back(root, planned))
+
+
+def sources_before(deeds: Sequence[Row]) -> set[str]:
+    """The runs that what stood there before is from."""
+    tidied = (each.before for row in deeds if row["deed"] == "tidied" for each in changes_of(row))
+    return {run for entry in (*_replaced(deeds), *tidied) for run in entry.source}
 
 
 def _is_meant(entry: memory.MemoryEntry, since: str | None, sources: Set[str]) -> bool:

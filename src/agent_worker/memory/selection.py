@@ -8,6 +8,7 @@ that are about the question. Of each entry it is told why it is there, or why no
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from agent_worker.core.later import dataclass
@@ -20,7 +21,9 @@ from agent_worker.memory.words import day_month
 CHARACTERS_PER_TOKEN = 4
 NEXT, AROUND = 0.7, 0.3  # what a sentence counts for the one before it, and for the one after it
 LONG = 240  # characters that a text may always have, before it is cut to what is about the question
-PART = 2  # of the space that is left, what the next text may take
+CALM = 4.0  # what a sentence of an entry that is about the question counts, whatever its words
+SHARING = 12  # entries whose sentences compete for the space
+_GAP = " … "
 LEAST = 0.05  # worth of an entry that has nothing to do with the question
 
 _TRUST = {memory.USER: 1.0, memory.SELF: 0.9, memory.IMPORT: 0.6, memory.OUTSIDE: 0.4}
@@ -55,23 +58,102 @@ def choose(
     there = {entry.key for entry in entries}
     held = [each for each in entries if each.tier != memory.ARCHIVE and each.disputes not in there]
     everything = all_fit(entries, budget)
+    ranked = _by_worth(held, relevance, first, today)
+    matter = [] if everything else [each for each in ranked if _why(each[1], relevance, first)]
+    parts = _shares(matter, question, disputing, first, budget)
     left, found, shown = budget, list[Choice](), list[MemoryEntry]()
-    for worth, entry in _by_worth(held, relevance, first, today):
+    for worth, entry in ranked:
         why = _why(entry, relevance, first)
-        room = None if everything or entry.file in first else max(LONG, left * CHARACTERS_PER_TOKEN // PART)
-        line = _line(entry, disputing.get(entry.key), question, room=room)
+        value = entry.value if everything or entry.file in first else parts.get((entry.file, entry.key), "")
+        line = _line(entry, disputing.get(entry.key), value)
         size = _size(line)
         if not why and not everything:
             found.append(Choice(entry, "", worth, "not about it"))
         elif twin := next((each for each in shown if same(each.value, entry.value)), None):
             found.append(Choice(entry, "", worth, f"says the same as {twin.key}"))
-        elif size > left:
+        elif size > left or not value:
             found.append(Choice(entry, "", worth, "no space left"))
         else:
             found.append(Choice(entry, line, worth, why or "there was space"))
             shown.append(entry)
             left -= size
     return found
+
+
+def _shares(
+    ranked: Sequence[tuple[float, MemoryEntry]],
+    question: str,
+    disputing: Mapping[str, MemoryEntry],
+    first: frozenset[str],
+    budget: int,
+) -> dict[tuple[str, str], str]:
+    """What is shown of each entry, by file and key: of long ones the sentences that are worth most in this prompt.
+
+    All sentences of all entries compete: one that is about the question, in an entry that is, comes first.
+    """
+    left = budget * CHARACTERS_PER_TOKEN
+    for _, entry in ranked:
+        if entry.file in first:
+            left -= _size(_line(entry, disputing.get(entry.key), entry.value)) * CHARACTERS_PER_TOKEN
+    some = _different([entry for _, entry in ranked if entry.file not in first])
+    worth = {_place(entry): each for each, entry in ranked}
+    said = {_place(entry): _in_sentences(entry.value) for entry in some}
+    near = _nearness(said, question)
+    frame = {_place(entry): _frame(entry, disputing.get(entry.key)) for entry in some}
+    order = [(worth[place] * (CALM + each), -n, place) for place in said for n, each in enumerate(near[place])]
+    kept: dict[tuple[str, str], set[int]] = {}
+    for _, behind, place in sorted(order, key=lambda one: -one[0]):
+        size = len(said[place][-behind]) + len(_GAP) + (0 if place in kept else frame[place])
+        if size <= left:
+            kept.setdefault(place, set()).add(-behind)
+            left -= size
+    return {
+        place: _with_gaps([each if n in chosen else "" for n, each in enumerate(said[place])])
+        for place, chosen in kept.items()
+    }
+
+
+def _different(entries: Sequence[MemoryEntry]) -> list[MemoryEntry]:
+    """The first ones, each of which says something else."""
+    found = list[MemoryEntry]()
+    for entry in entries:
+        if len(found) < SHARING and not any(same(each.value, entry.value) for each in found):
+            found.append(entry)
+    return found
+
+
+def _nearness(said: Mapping[tuple[str, str], Sequence[str]], question: str) -> dict[tuple[str, str], list[float]]:
+    """How much each sentence is about the question: a word counts more, the fewer of these entries have it."""
+    wanted = _speaks_of(question)
+    words = {place: [_speaks_of(each) & wanted for each in some] for place, some in said.items()}
+    spread = Counter(word for some in words.values() for word in frozenset[str]().union(*some))
+    rare = {word: math.log(1 + (len(said) - spread[word] + 0.5) / (spread[word] + 0.5)) for word in wanted}
+    found = {}
+    for place, some in words.items():
+        alike = [sum(rare[word] for word in each) for each in some]
+        # What comes next is often the answer, and what stands around it is more often about it than the rest.
+        around = zip(alike, [0.0, *alike[:-1]], [*alike[1:], 0.0], strict=True)
+        found[place] = [own + NEXT * before + AROUND * after for own, before, after in around]
+    return found
+
+
+def _in_sentences(text: str) -> list[str]:
+    """A short text is one: it is shown as a whole or not at all."""
+    return [text] if len(text) <= LONG else sentences(text)
+
+
+def _speaks_of(text: str) -> frozenset[str]:
+    said = facts(text)
+    return said.words | frozenset(map(str.lower, said.fixed))
+
+
+def _place(entry: MemoryEntry) -> tuple[str, str]:
+    return entry.file, entry.key
+
+
+def _frame(entry: MemoryEntry, otherwise: MemoryEntry | None) -> int:
+    """Characters of a line beside what the entry says; a line takes whole tokens."""
+    return len(_line(entry, otherwise, "")) + len("- \n") + len(_GAP) + CHARACTERS_PER_TOKEN
 
 
 def all_fit(entries: Sequence[MemoryEntry], budget: int) -> bool:
@@ -107,8 +189,7 @@ def _why(entry: MemoryEntry, relevance: Mapping[tuple[str, str], float], first: 
     return "is about it" if relevance.get((entry.file, entry.key)) else ""
 
 
-def _line(entry: MemoryEntry, otherwise: MemoryEntry | None, question: str, *, room: int | None) -> str:
-    value = entry.value if room is None else about(entry.value, question, room=room)
+def _line(entry: MemoryEntry, otherwise: MemoryEntry | None, value: str) -> str:
     disputed = f"; disputed: {otherwise.value} ({_origin(otherwise)})" if otherwise else ""
     origin = _origin(entry)
     return f"{entry.key}: {value}{f' ({origin})' if origin else ''}{disputed}"
@@ -119,25 +200,6 @@ def _origin(entry: MemoryEntry) -> str:
     who = {memory.USER: "the person" if entry.source else "", memory.SELF: "yourself", memory.OUTSIDE: "from outside"}
     said = who.get(entry.by, entry.by.removeprefix(COLLEAGUE))
     return ", ".join(filter(None, (said, day_month(entry.day) if said else "")))
-
-
-def about(text: str, question: str, *, room: int = LONG) -> str:
-    """A text, or of one that is longer than the room the sentences that are about the question, in their order."""
-    if len(text) <= room:
-        return text
-    asked = facts(question)
-    wanted, said = asked.words | asked.fixed, sentences(text)
-    alike = [len((facts(each).words | facts(each).fixed) & wanted) for each in said]
-    # What comes next is often the answer, and what stands around it is more often about it than the rest.
-    around = zip(alike, [0, *alike[:-1]], [*alike[1:], 0], strict=True)
-    near = [own + NEXT * before + AROUND * after for own, before, after in around]
-    kept, size = set[int](), 0
-    for place in sorted(range(len(said)), key=lambda place: (-near[place], place)):
-        size += len(said[place]) + 1
-        if kept and size > room:
-            break
-        kept.add(place)
-    return _with_gaps([each if place in kept else "" for place, each in enumerate(said)])[: max(room, 2 * LONG)]
 
 
 def _with_gaps(parts: Sequence[str]) -> str:

@@ -1,24 +1,28 @@
 """What an agent shares with its colleagues: entries of its memory that are marked for it, and nothing beyond.
 
 Private entries are gone before anything is compared, so no answer depends on them. An entry that gives away a private
-one, word for word or by a rare token in it, is not told whatever it is marked as, and its owner hears of that. Nor is
-what was learned from outside told until a person has released it, nor what is disputed.
+one, in its words or nearly so, or by a rare token of it, spelled or encoded (spellings.py), is not told whatever
+it is marked as, and its owner hears of that. Nor is what was learned from outside told until a person has released it,
+nor what is disputed.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
+from threading import Lock
 
 from agent_worker.core.later import dataclass, pattern
 from agent_worker.files.root import Root
 from agent_worker.memory import index_tables, memory
+from agent_worker.memory.facts import content_of
 from agent_worker.memory.index import Index
 from agent_worker.memory.memory import MemoryEntry
 from agent_worker.memory.recall import SearchScope, recall
+from agent_worker.memory.spellings import spellings, squeezed
 
 OPEN = frozenset({"shareable", "public"})
 MOST = 5
@@ -26,8 +30,9 @@ LONG_ENOUGH = 8  # characters; shorter private values are part of honest sentenc
 RARE = 6  # characters of a token that gives something away
 _TOKEN = pattern(r"[^\s\"'`,;()<>{}\[\]]+")
 PIECE = 3  # characters of such a token that are no chance, if another entry has the rest of it
-_DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-_DIGIT_WORD = pattern(rf"\b(?:{'|'.join(_DIGITS)})\b")
+NEARLY = 0.8  # share of what a private sentence speaks of, from which on another one gives it away
+TELLING = 4  # words of content that such a sentence must have
+REMEMBERED = 16  # memories of which it is remembered what may be told
 _ENTROPY = 3.3  # bits a character, of a token that nobody would say by chance
 
 
@@ -53,8 +58,26 @@ def shared(root: Root, question: str, *, asker: str, now: datetime) -> Shared:
 
 
 def shareable(root: Root, *, asker: str = "") -> Shared:
-    """All that may be told to somebody."""
-    entries = [entry for entry in memory.load(root).entries if entry.file != memory.ARCHIVE]
+    """All that may be told to somebody. Of a memory that has not changed it is known."""
+    entries = tuple(entry for entry in memory.load(root).entries if entry.file != memory.ARCHIVE)
+    place = (str(root.location()), asker)
+    with _REMEMBERING:
+        known = _KNOWN.get(place)
+    if known is None or known[0] != entries:
+        known = entries, _shareable(entries, asker)
+        with _REMEMBERING:
+            _KNOWN[place] = known
+            _KNOWN.move_to_end(place)
+            while len(_KNOWN) > REMEMBERED:
+                _KNOWN.popitem(last=False)
+    return known[1]
+
+
+_KNOWN: OrderedDict[tuple[str, str], tuple[tuple[MemoryEntry, ...], Shared]] = OrderedDict()
+_REMEMBERING = Lock()
+
+
+def _shareable(entries: Sequence[MemoryEntry], asker: str) -> Shared:
     marked = [e for e in entries if is_open(e, asker) and not e.from_outside and not e.disputes]
     private = [entry for entry in entries if not is_open(entry, asker)]
     given_away = {entry.key: gives_away(said(entry), private) for entry in marked}
@@ -77,22 +100,24 @@ def is_open(entry: MemoryEntry, asker: str = "") -> bool:
 
 def gives_away(text: str, private: Iterable[MemoryEntry]) -> str:
     """The key of a private entry that somebody would know who reads this; '' when there is none."""
-    plain, squeezed = _plain(text), _squeezed(text)
+    plain, spelled, speaks_of = _plain(text), spellings(text), content_of(text)
     for entry in private:
-        value, tokens = _looked_for(entry.value)
+        value, tokens, words = _looked_for(entry.value)
         if value and value in plain:
             return entry.key
+        if len(words) >= TELLING and len(words & speaks_of) >= NEARLY * len(words):
+            return entry.key
         for token in tokens:
-            if token in squeezed:
+            if token in spelled:
                 return entry.key
     return ""
 
 
 @lru_cache(20_000)
-def _looked_for(value: str) -> tuple[str, tuple[str, ...]]:
-    """What of a private text nobody may be told: its words, if they are long enough, and its rare tokens."""
+def _looked_for(value: str) -> tuple[str, tuple[str, ...], frozenset[str]]:
+    """What of a private text nobody may be told: its words, if they are long enough, its rare tokens, what it says."""
     plain = _plain(value)
-    return plain if len(plain) >= LONG_ENOUGH else "", _rare(value)
+    return plain if len(plain) >= LONG_ENOUGH else "", _rare(value), content_of(value)
 
 
 def _in_pieces(marked: Sequence[MemoryEntry], private: Iterable[MemoryEntry]) -> dict[str, str]:
@@ -100,7 +125,7 @@ def _in_pieces(marked: Sequence[MemoryEntry], private: Iterable[MemoryEntry]) ->
     whose: dict[str, set[str]] = {}
     for entry in marked:
         for token in _TOKEN.findall(said(entry)):
-            whose.setdefault(_squeezed(token), set()).add(entry.key)
+            whose.setdefault(squeezed(token), set()).add(entry.key)
     found = dict[str, str]()
     for entry in private:
         for token in _looked_for(entry.value)[1]:
@@ -113,11 +138,11 @@ def _in_pieces(marked: Sequence[MemoryEntry], private: Iterable[MemoryEntry]) ->
 
 def _rare(text: str) -> tuple[str, ...]:
     """Tokens that nobody would say by chance: numbers, codes, names of machines, keys."""
-    return tuple(_squeezed(token) for token in _TOKEN.findall(text) if _is_rare(token.strip(".:!?")))
+    return tuple(squeezed(token) for token in _TOKEN.findall(text) if _is_rare(token.strip(".:!?")))
 
 
 def _is_rare(token: str) -> bool:
-    if len(_squeezed(token)) < RARE:
+    if len(squeezed(token)) < RARE:
         return False
     mixed = token[1:] != token[1:].lower() and token[1:] != token[1:].upper()
     return any(map(str.isdigit, token)) or mixed or (len(token) >= 12 and _entropy(token) >= _ENTROPY)
@@ -125,12 +150,6 @@ def _is_rare(token: str) -> bool:
 
 def _entropy(token: str) -> float:
     return -sum(n / len(token) * math.log2(n / len(token)) for n in Counter(token).values())
-
-
-def _squeezed(text: str) -> str:
-    """Letters and digits only, digits in words too: whoever spells a code in pieces has told it."""
-    spelled = _DIGIT_WORD.sub(lambda word: str(_DIGITS.index(word.group())), text.casefold())
-    return "".join(filter(str.isalnum, spelled))
 
 
 def _indexed(id: str, entry: MemoryEntry) -> index_tables.IndexEntry:

@@ -22,7 +22,7 @@ def play(root: Path, workflow: str, show: Callable[[dict[str, Any]], None]) -> d
         from agent_worker.api.local import local
 
         summary: dict[str, Any] = {}
-        async with local(root, home=root / ".state") as workers:
+        async with local(root, home=root / ".state", trust=True) as workers:
             async for event in await workers.follow("run", workflow=workflow, project=workers.project):
                 if event["event"] == "done":
                     summary = event

@@ -60,6 +60,20 @@ async def came_of(service: Service, loaded: LoadedProject, message: str) -> Serv
     return await following.so_far()
 
 
+async def take_up_said(service: Service, loaded: LoadedProject, message: str) -> Followed:
+    """Follow what comes of a message that was said earlier. It may be over."""
+    follower = await listening(service, until=service.closing)
+    try:
+        said = await service.read(loaded, _said, message)
+    except BaseException:
+        follower.close()
+        raise
+    follower.narrow(Filter(project=loaded.id))
+    made = ChannelRun(service, loaded, follower, said)
+    made.may_be_over = True
+    return made
+
+
 class ChannelRun(Followed):
     def __init__(self, service: Service, loaded: LoadedProject, follower: Follower, said: SaidThere) -> None:
         super().__init__(service, follower)
@@ -67,7 +81,7 @@ class ChannelRun(Followed):
         self._said = said
         self._runs: dict[str, bool] = {}  # whether a run is at our work
 
-    def _begun(self) -> dict[str, str]:
+    def begun(self) -> dict[str, str]:
         return {"message": self._said.message}
 
     async def _is_part(self, told: EventRecord) -> bool:

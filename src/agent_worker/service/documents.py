@@ -26,13 +26,13 @@ class Revision:
     at: int
 
 
-@operation("GET", "/documents")
+@operation("GET", "/documents", tool="doc_list")
 async def doc_list(service: Service, at: str, project: str | None = None) -> list[str]:
     """The names of the documents of a workspace."""
     return sorted(await (await _documents(service, at, project)).names())
 
 
-@operation("GET", "/documents/{name:path}")
+@operation("GET", "/documents/{name:path}", tool="doc_read")
 async def doc_read(service: Service, at: str, name: str, project: str | None = None) -> Document:
     """A document with its revision."""
     return await (await _documents(service, at, project)).read(name)

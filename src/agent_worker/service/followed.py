@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, field
 from typing import Any
@@ -63,7 +64,7 @@ async def listening(service: Service, *, until: asyncio.Event) -> Follower:
     return follower
 
 
-class Followed:
+class Followed(ABC):
     """Follows one piece of work; keeps what it used and what came of it."""
 
     def __init__(self, service: Service, follower: Follower) -> None:
@@ -75,7 +76,7 @@ class Followed:
         self.leaves_when_asked = False  #: is it over for whoever follows it, when it waits for the person?
 
     async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
-        yield [StreamItem("begun", json.dumps({"event": "begun"} | self._begun()))]
+        yield [StreamItem("begun", json.dumps({"event": "begun"} | self.begun()))]
         async for batch in self._unless_asked():
             if shown := await self._shown(batch):
                 yield shown
@@ -104,6 +105,11 @@ class Followed:
         self._tools += [tool_call_of(told) for told in shown if told.kind == "tool_call"]
         return [StreamItem(told.kind, told.text) for told in shown]
 
+    @property
+    def outcome(self) -> Served | AgentWorkerError:
+        """What came of it, once it was followed to its end."""
+        return self._outcome
+
     def result(self) -> Served:
         if isinstance(self._outcome, AgentWorkerError):
             raise self._outcome
@@ -126,18 +132,21 @@ class Followed:
             except Lagging:
                 self._follower = self._follower.again()
 
-    def _begun(self) -> dict[str, str]:
+    @abstractmethod
+    def begun(self) -> dict[str, str]:
         """What it is called, for whoever leaves before its end."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _is_part(self, told: EventRecord) -> bool:
-        raise NotImplementedError
+        """Whether an event belongs to this work."""
 
+    @abstractmethod
     async def _is_over(self) -> bool:
-        raise NotImplementedError
+        """Whether nothing more comes of it."""
 
+    @abstractmethod
     async def _conclude(self) -> Served | AgentWorkerError:
-        raise NotImplementedError
+        """What came of it, once it is over."""
 
     async def _last(self) -> StreamItem:
         self._outcome = await self._conclude()
@@ -150,6 +159,7 @@ class Followed:
                 return StreamItem("done", json.dumps(told))
             case error:
                 told = {"code": error.code, "message": error.message, "hint": error.hint}
+                told |= {"slip": asdict(error.slip)} if error.slip else {}
                 return StreamItem("error", json.dumps({"event": "error"} | told))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -11,11 +12,13 @@ from agent_worker.core.address import canonical
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Refused
 from agent_worker.core.later import dataclass
 from agent_worker.core.remote import Fetched, Remote, is_remote, parse_remote
-from agent_worker.definitions.workflow import WorkflowDefinition, alone
+from agent_worker.definitions.workflow import WorkflowDefinition, alone, together
+from agent_worker.service.addresses import no_agent
 from agent_worker.workflows.remote import Remotes
 from agent_worker.workflows.runtime import Runtime
 
 SESSION = "agent:"  #: before the name of an agent: a workflow that no file describes, with it alone
+TOGETHER = "team:"  #: before the names of agents: a workflow that no file describes, with these
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,10 @@ async def find_workflow(runtime: Runtime, loaded: LoadedProject, name: str) -> F
         return FoundWorkflow(project.workflows[name], str(project.workflow_files.get(name, "")))
     if name.startswith(SESSION):
         if (whose := name.removeprefix(SESSION)) not in loaded.agents:
-            raise NotFound(f"there is no agent {whose} in this project", hint="agent-worker ls")
+            raise no_agent(whose, loaded.agents)
         return FoundWorkflow(alone(whose), name)
+    if name.startswith(TOGETHER):
+        return FoundWorkflow(_called_together(loaded, name.removeprefix(TOGETHER).split("+")), name)
     if is_remote(name):
         fetched = await remotes_of(runtime).get(workflow_source(name), now=runtime.clock.now())
         return await asyncio.to_thread(read_fetched, loaded, fetched)
@@ -46,6 +51,14 @@ async def find_workflow(runtime: Runtime, loaded: LoadedProject, name: str) -> F
         told = f'ask it: agent-worker ask {agent} "…"; after a stop: agent-worker agent start {agent}'
         raise NotFound(f"{agent} is an agent, not a workflow", hint=told)
     raise project.no_workflow(name)
+
+
+def _called_together(loaded: LoadedProject, names: Sequence[str]) -> WorkflowDefinition:
+    known = {name: canonical(name, loaded.agents) for name in names}
+    if missing := [name for name, found in known.items() if found is None]:
+        told = f"there is no agent {missing[0][:100]} in this project"
+        raise NotFound(told, hint=f"agents here: {', '.join(loaded.agents)}" if loaded.agents else "agent-worker init")
+    return together(TOGETHER.removesuffix(":"), list(dict.fromkeys(filter(None, known.values()))))
 
 
 def remotes_of(runtime: Runtime) -> Remotes:

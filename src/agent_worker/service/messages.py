@@ -15,7 +15,7 @@ from agent_worker.core.events import Ended
 from agent_worker.core.later import dataclass
 from agent_worker.core.mentions import find_mentions
 from agent_worker.database.database import Row, Transaction
-from agent_worker.service.addresses import address_in
+from agent_worker.service.addresses import address_in, no_agent
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.service.trust import require_approved
@@ -155,7 +155,7 @@ async def mentions_map(service: Service, at: str, project: str | None = None) ->
     return await service.read(loaded, _calls, await service.address(loaded, at))
 
 
-@operation("POST", "/ask", tool="agent_ask")
+@operation("POST", "/ask")
 async def ask(service: Service, agent: str, message: str, project: str | None = None) -> Answered:
     """Send a direct message to an agent and wait for the answer."""
     return await put_question(service.runtime, await service.project(project), agent, message)
@@ -226,10 +226,8 @@ def agent_id(loaded: LoadedProject, name: str) -> str:
         raise DefinitionError(loaded.project.wrong_with(broken))
     if found is None:
         workflow = canonical(name, loaded.project.workflows)
-        here = ", ".join(loaded.agents)
-        known = f"agent-worker agent list (agents here: {here})" if here else "agent-worker init"
-        hint = f"{workflow} is a workflow: its channel is @{workflow}" if workflow else known
-        raise NotFound(f"there is no agent {name} in this project", hint=hint)
+        hint = f"{workflow} is a workflow: its channel is @{workflow}" if workflow else ""
+        raise no_agent(name, loaded.agents, hint=hint)
     return loaded.agents[found]
 
 

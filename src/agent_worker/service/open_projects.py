@@ -80,6 +80,11 @@ class OpenProjects:
                     await self.runtime.supervisor.wake_all()
         return known.loaded, is_new
 
+    async def unopened_at(self, root: str) -> ProjectFiles | None:
+        """The files of the project at this directory; None when it is open here."""
+        path = await asyncio.to_thread(project_at, root)
+        return None if path in self._open else await asyncio.to_thread(load_project, path)
+
     async def _look(self, root: str, asker: int) -> tuple[Path, Stamp | None]:
         """Where the project is, and how its files are now: no older than the question, or a change would be missed.
 

@@ -20,12 +20,13 @@ from agent_worker.database.database import ProjectDatabase
 from agent_worker.files.root import Root
 from agent_worker.memory import audit, containment
 from agent_worker.memory.containment import Descent
-from agent_worker.memory.revert import Reverted, revert
+from agent_worker.memory.revert import Reverted, revert, sources_before
 from agent_worker.service.memory import note
 from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
 from agent_worker.service.rounds import ROUND, undo_round
 from agent_worker.service.service import Service
+from agent_worker.work import run_rows
 from agent_worker.work.threads import PERSONAL
 from agent_worker.workflows.archive import CHANNEL
 from agent_worker.workspaces import member_rows, workspace_rows
@@ -141,9 +142,10 @@ async def _unlearn(
         deeds = await service.read(loaded, audit.of_runs, agent, sources, at)
         evolution = evolution_of(worker, service.database(loaded), service.runtime.clock)
         if evolution is not None:
-            gone = await evolution.withdraw(sources)
-            taken.proposals.extend(f"{worker.name}: {each}" for each in gone)
-        how = partial(revert, since=since, sources=sources, now=service.runtime.clock.now())
+            withdrawn = await evolution.withdraw(sources)
+            taken.proposals.extend(f"{worker.name}: {each}" for each in withdrawn)
+        gone = await service.read(loaded, run_rows.held_among, sources_before(deeds))
+        how = partial(revert, since=since, sources=sources, gone=gone, now=service.runtime.clock.now())
         _add(taken, await asyncio.to_thread(how, worker.home, deeds), worker.name)
         # Last: whoever searched meanwhile took in what the files still said.
         await asyncio.to_thread(worker.library.begin_anew)

@@ -8,17 +8,20 @@ from dataclasses import field
 from datetime import timedelta
 from typing import Any
 
+from agent_worker.agents import commands
 from agent_worker.backends.backend import Reply
 from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
+from agent_worker.service.addresses import no_agent
 from agent_worker.service.causes import Causes, causes_of
 from agent_worker.service.operation import operation
 from agent_worker.service.sent import Sent, sent_in
 from agent_worker.service.service import Service
 from agent_worker.workspaces import workspace_rows
 
+_REASON = 2000  # characters
 SHOWN = 2000  #: characters of a result that are told where nobody asked for all of it
 
 
@@ -105,11 +108,26 @@ async def runs_list(
     return await service.read(loaded, _runs, wanted, max(1, min(limit, 500)))
 
 
-@operation("GET", "/runs/{run}")
+@operation("GET", "/runs/{run}", tool="run_explain")
 async def explain(service: Service, run: str, full: bool = False) -> Explained:
     """What a run saw and did; in `full`, word by word what its model was sent."""
     database, run = await service.holding(run, "run")
     return await database.read(_explain, run, full=full, kept=service.runtime.prompts_kept, now=service.now())
+
+
+@operation("POST", "/runs/{run}/refuse")
+async def run_refuse(service: Service, run: str, reason: str) -> bool:
+    """Say that the answer of a run to a direct question is of no use: it has failed then, and that is told."""
+    database, run = await service.holding(run, "run")
+    told = reason if len(reason) <= _REASON else f"{reason[:_REASON]} …"
+    return await database.write(_refuse, run, told, now=service.now())
+
+
+def _refuse(tx: Transaction, run: str, reason: str, *, now: int) -> bool:
+    if tx.one("select 1 as found from run where project = :project and id = :run", run=run) is None:
+        raise NotFound(f"there is no run {run}", hint="agent-worker runs")
+    commands.refuse_answer(tx, run, reason=reason, now=now)
+    return True
 
 
 @operation("GET", "/stats")
@@ -157,7 +175,8 @@ def _runs(tx: Transaction, wanted: Mapping[str, str | None], limit: int) -> list
 
 def _check_agent(tx: Transaction, name: str) -> None:
     if tx.one("select 1 from agent where project = :project and name = :name limit 1", name=name) is None:
-        raise NotFound(f"there is no agent {name} in this project", hint="agent-worker agent list")
+        known = [str(row["name"]) for row in tx.all("select name from agent where project = :project")]
+        raise no_agent(name, known)
 
 
 def _run(row: Row) -> Run:

@@ -18,6 +18,7 @@ from agent_worker.core.address import Address, WorkspaceName
 from agent_worker.core.errors import InUse
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
 from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.definitions.project import ProjectFiles
 from agent_worker.definitions.workflow import with_model
 from agent_worker.service.addresses import address_in, workspace_name_in
 from agent_worker.service.found_workflow import FoundWorkflow, find_workflow, remotes_of
@@ -98,6 +99,14 @@ class Service:
                 [workspace for workspace in await self._workspaces_left() if workspace["project"] == loaded.id]
             )
         return loaded
+
+    async def files_of(self, root: str | None) -> tuple[ProjectFiles, LoadedProject | None]:
+        """What stands in the files of a project, which is not opened for it: another runtime may have it."""
+        unopened = await self._projects.unopened_at(root) if root is not None else None
+        if unopened is not None:
+            return unopened, None
+        loaded = await self.project(root)
+        return loaded.project, loaded
 
     def projects(self) -> list[LoadedProject]:
         return self._projects.all()

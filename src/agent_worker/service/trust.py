@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from pathlib import Path
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import canonical
-from agent_worker.core.errors import BadInput, DefinitionError, NotFound
+from agent_worker.core.errors import BadInput, DefinitionError
 from agent_worker.core.later import dataclass
+from agent_worker.definitions.project import ProjectFiles
+from agent_worker.service.addresses import no_agent
 from agent_worker.service.found_workflow import FoundWorkflow
 from agent_worker.service.operation import operation
 from agent_worker.service.providers import keys_changed
@@ -30,16 +32,31 @@ class PendingApproval:
     kind: str = ""  #: `limits` forbid nothing while they wait: lower ones hold
 
 
+@dataclass(frozen=True, slots=True)
+class _TrustSubject:
+    """What is asked about: of a project that need not be open for it, or of something in one that is."""
+
+    root: Path
+    powers: tuple[Power, ...]
+    loaded: LoadedProject | None
+
+
+async def _subject(service: Service, project: str | None, workflow: str | None, agent: str | None) -> _TrustSubject:
+    if workflow is None and agent is None:
+        files, loaded = await service.files_of(project)
+        return _TrustSubject(files.root, await asyncio.to_thread(_powers, files, None), loaded)
+    loaded = await service.project(project)
+    return _TrustSubject(loaded.project.root, await _powers_of(service, loaded, workflow, agent), loaded)
+
+
 @operation("GET", "/trust")
 async def trust_list(
     service: Service, project: str | None = None, workflow: str | None = None, agent: str | None = None
 ) -> list[PendingApproval]:
     """What a project, or one of its workflows or agents, would do that was not approved."""
-    loaded = await service.project(project)
-    powers = await _powers_of(service, loaded, workflow, agent)
-    return [
-        _pending(one) for one in await asyncio.to_thread(service.runtime.gate.unapproved, loaded.project.root, powers)
-    ]
+    asked = await _subject(service, project, workflow, agent)
+    waiting = await asyncio.to_thread(service.runtime.gate.unapproved, asked.root, asked.powers)
+    return [_pending(one) for one in waiting]
 
 
 @operation("POST", "/trust")
@@ -51,8 +68,7 @@ async def trust_give(
     digests: list[str] | None = None,
 ) -> int:
     """Approve what has these digests, or everything that waits. How much was approved."""
-    loaded = await service.project(project)
-    return await _approve(service, loaded, await _powers_of(service, loaded, workflow, agent), digests)
+    return await _approve(service, await _subject(service, project, workflow, agent), digests)
 
 
 @operation("GET", "/trust/approved")
@@ -60,9 +76,8 @@ async def trust_approved(
     service: Service, project: str | None = None, workflow: str | None = None, agent: str | None = None
 ) -> list[PendingApproval]:
     """What a project, or one of its workflows or agents, does because it was approved."""
-    loaded = await service.project(project)
-    powers = await _powers_of(service, loaded, workflow, agent)
-    return [_pending(Unapproved(power, None)) for power in await asyncio.to_thread(_approved, service, loaded, powers)]
+    asked = await _subject(service, project, workflow, agent)
+    return [_pending(Unapproved(power, None)) for power in await asyncio.to_thread(_approved, service, asked)]
 
 
 @operation("DELETE", "/trust")
@@ -70,24 +85,25 @@ async def trust_revoke(
     service: Service, project: str | None = None, workflow: str | None = None, agent: str | None = None
 ) -> int:
     """Take approvals back: it is asked about again before it happens. How much was taken back."""
-    loaded = await service.project(project)
-    powers = await _powers_of(service, loaded, workflow, agent)
-    approved = await asyncio.to_thread(_approved, service, loaded, powers)
+    asked = await _subject(service, project, workflow, agent)
+    approved = await asyncio.to_thread(_approved, service, asked)
     if approved:
-        await asyncio.to_thread(service.runtime.gate.withdraw, loaded.project.root, approved)
-        await service.remake_kit(loaded)
+        await asyncio.to_thread(service.runtime.gate.withdraw, asked.root, approved)
+        if asked.loaded:
+            await service.remake_kit(asked.loaded)
     return len(approved)
 
 
-def _approved(service: Service, loaded: LoadedProject, powers: Sequence[Power]) -> list[Power]:
-    waiting = {one.power.digest for one in service.runtime.gate.unapproved(loaded.project.root, powers)}
-    return [power for power in powers if power.digest not in waiting]
+def _approved(service: Service, asked: _TrustSubject) -> list[Power]:
+    waiting = {one.power.digest for one in service.runtime.gate.unapproved(asked.root, asked.powers)}
+    return [power for power in asked.powers if power.digest not in waiting]
 
 
 async def approve(
     service: Service, loaded: LoadedProject, workflow: str | None = None, agent: str | None = None
 ) -> int:
-    return await _approve(service, loaded, await _powers_of(service, loaded, workflow, agent), None)
+    powers = await _powers_of(service, loaded, workflow, agent)
+    return await _approve(service, _TrustSubject(loaded.project.root, powers, loaded), None)
 
 
 async def require_approved(service: Service, loaded: LoadedProject, to: str, *, trust: bool = False) -> None:
@@ -97,7 +113,7 @@ async def require_approved(service: Service, loaded: LoadedProject, to: str, *, 
         return  # members were asked about when their workflow began
     powers = await _powers_of(service, loaded, None, address.agent)
     if trust:
-        await _approve(service, loaded, powers, None)
+        await _approve(service, _TrustSubject(loaded.project.root, powers, loaded), None)
     worker = service.runtime.registry.own(loaded.agents[loaded.named(address.agent)])
     if worker is not None and worker.kit.made is not None:
         # What else was changed since it was made ready is refused where it is used: a skill when it is read.
@@ -108,7 +124,7 @@ async def require_approved(service: Service, loaded: LoadedProject, to: str, *, 
 async def pending_approvals(
     service: Service, loaded: LoadedProject, found: FoundWorkflow | None
 ) -> list[PendingApproval]:
-    powers = await asyncio.to_thread(_powers, loaded, found)
+    powers = await asyncio.to_thread(_powers, loaded.project, found)
     return [
         _pending(one) for one in await asyncio.to_thread(service.runtime.gate.unapproved, loaded.project.root, powers)
     ]
@@ -122,17 +138,18 @@ def _pending(one: Unapproved) -> PendingApproval:
 async def approve_all(
     service: Service, loaded: LoadedProject, found: FoundWorkflow | None, digests: list[str] | None
 ) -> int:
-    return await _approve(service, loaded, await asyncio.to_thread(_powers, loaded, found), digests)
+    powers = await asyncio.to_thread(_powers, loaded.project, found)
+    return await _approve(service, _TrustSubject(loaded.project.root, powers, loaded), digests)
 
 
-async def _approve(service: Service, loaded: LoadedProject, powers: Sequence[Power], digests: list[str] | None) -> int:
-    wanted = [power for power in powers if digests is None or power.digest in digests]
-    root = loaded.project.root
-    waiting = await asyncio.to_thread(service.runtime.gate.unapproved, root, wanted)
+async def _approve(service: Service, asked: _TrustSubject, digests: list[str] | None) -> int:
+    wanted = [power for power in asked.powers if digests is None or power.digest in digests]
+    waiting = await asyncio.to_thread(service.runtime.gate.unapproved, asked.root, wanted)
     if waiting:
-        await asyncio.to_thread(service.runtime.gate.approve, root, [one.power for one in waiting])
-        await service.remake_kit(loaded)
-        await keys_changed(service)
+        await asyncio.to_thread(service.runtime.gate.approve, asked.root, [one.power for one in waiting])
+        if asked.loaded:
+            await service.remake_kit(asked.loaded)
+            await keys_changed(service)
     return len(waiting)
 
 
@@ -145,22 +162,22 @@ async def _powers_of(
     if agent is not None:
         return await asyncio.to_thread(_powers_of_one, loaded, loaded.named(agent))
     found = await service.workflow(loaded, workflow) if workflow else None
-    return await asyncio.to_thread(_powers, loaded, found)
+    return await asyncio.to_thread(_powers, loaded.project, found)
 
 
 def _powers_of_one(loaded: LoadedProject, agent: str) -> tuple[Power, ...]:
     if agent not in loaded.agents and (broken := canonical(agent, loaded.project.broken)) is not None:
         raise DefinitionError(loaded.project.wrong_with(broken))
     if agent not in loaded.agents:
-        raise NotFound(f"there is no agent {agent} in this project", hint="agent-worker ls")
-    return powers_of_agent(loaded.definition(agent), loaded.project.root) + _powers_of_keys(loaded)
+        raise no_agent(agent, loaded.agents)
+    return powers_of_agent(loaded.definition(agent), loaded.project.root) + _powers_of_keys(loaded.project)
 
 
-def _powers_of_keys(loaded: LoadedProject) -> tuple[Power, ...]:
-    return power_of_keys(loaded.project, keys_in_env_file(loaded.project))
+def _powers_of_keys(project: ProjectFiles) -> tuple[Power, ...]:
+    return power_of_keys(project, keys_in_env_file(project))
 
 
-def _powers(loaded: LoadedProject, found: FoundWorkflow | None) -> tuple[Power, ...]:
+def _powers(project: ProjectFiles, found: FoundWorkflow | None) -> tuple[Power, ...]:
     if found is None:
-        return powers_of(loaded.project) + _powers_of_keys(loaded)
-    return powers_of(loaded.project, found.definition, found.fetched) + _powers_of_keys(loaded)
+        return powers_of(project) + _powers_of_keys(project)
+    return powers_of(project, found.definition, found.fetched) + _powers_of_keys(project)

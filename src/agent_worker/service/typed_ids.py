@@ -17,8 +17,9 @@ _IDS = {  # of each kind, those that begin with what was typed
                    where project = :project and message >= :id and message < :end""",
     "work": "select id from instruction where project = :project and id >= :id and id < :end",
     "unheard": "select id from message where project = :project and id >= :id and id < :end",
+    "instance": "select id from workspace where project = :project and id >= :id and id < :end",
 }
-Kind = Literal["run", "inbox_item", "message", "work", "unheard"]  #: a message that nobody got is `unheard`
+Kind = Literal["run", "inbox_item", "message", "work", "unheard", "instance"]  #: a message that nobody got is `unheard`
 
 
 def holding(tx: WholeTransaction, kinds: Sequence[Kind], id: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 from agent_worker.agents.loader import LoadedProject
@@ -24,6 +24,7 @@ from agent_worker.service.operation import Stream, StreamItem, operation
 from agent_worker.service.service import Service
 from agent_worker.tools.program_functions import FunctionSpec, Gone, ProgramFunctions
 from agent_worker.tools.tool import Result
+from agent_worker.trust.allowances import THE_PROJECT
 from agent_worker.trust.powers import powers_of, powers_of_agent
 
 GRACE = 30.0  #: seconds after which a program that should have given up a call is not waited for any longer
@@ -58,7 +59,7 @@ async def values_put(
     teams = {name: workflow_value(name, written, known, root=root) for name, written in (workflows or {}).items()}
     changed = [offered.offer(root, name, program, tuple(specs)) for name, specs in (functions or {}).items()]
     values = ProjectValues(made, teams)
-    await asyncio.to_thread(_approve, service, loaded, values)
+    await asyncio.to_thread(_let_pass, service, loaded, values)
     await service.add_values(loaded, values, again=any(changed))
     return HandedOver(list(made), list(teams))
 
@@ -94,16 +95,15 @@ def _refuse_files(service: Service, loaded: LoadedProject, agents: Iterable[str]
         raise Refused(f"there is a quick agent {quick[0]}", hint=f"agent-worker stop {quick[0]}, or another name")
 
 
-def _approve(service: Service, loaded: LoadedProject, values: ProjectValues) -> None:
-    """What a program of the user's hands over is the user's own word. Blocks."""
-    root, gate = loaded.project.root, service.runtime.gate
+def _let_pass(service: Service, loaded: LoadedProject, values: ProjectValues) -> None:
+    """What a program of the user's hands over is the user's own word; it does not vouch for agents in files. Blocks."""
+    project, gate = values.beside(loaded.project), service.runtime.gate
     if gate.is_open:
         return
-    beside = values.beside(loaded.project)
-    powers = [power for agent in values.agents.values() for power in powers_of_agent(agent, root)]
-    powers += [power for team in values.workflows.values() for power in powers_of(beside, team)]
-    if powers:
-        gate.approve(root, powers)
+    own = {name: agent for name, agent in project.agents.items() if name not in project.agent_files}
+    powers = [power for agent in values.agents.values() for power in powers_of_agent(agent, project.root)]
+    powers += [power for team in values.workflows.values() for power in powers_of(replace(project, agents=own), team)]
+    gate.let_pass(project.root, [power for power in powers if power.who != THE_PROJECT])
 
 
 class ListeningProgram:

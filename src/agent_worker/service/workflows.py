@@ -109,7 +109,7 @@ async def workflow_start(
     return await _instance(service, running)
 
 
-@operation("POST", "/workflows/run", tool="workflow_run")
+@operation("POST", "/workflows/run")
 async def workflow_run(service: Service, request: Flat[WorkflowRequest]) -> Summary:
     """Run a workflow until nobody has anything left to do, or a limit pauses it, and return what came of it."""
     return await service.finish_or_rest(await begin(service, request, ends="quiet"))

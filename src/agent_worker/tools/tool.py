@@ -104,6 +104,7 @@ class ToolContext:
     said: tuple[tuple[str, str], ...] = ()  #: who said what to it in this run: `user` directly, `agent:<name>`, or ''
     wording: Callable[[str, Sequence[str]], Awaitable[str]] | None = None  #: a model that answers from what is told
     outside: str = ""  #: a tool by which this work has read what others wrote outside our workspaces; '' for none
+    beside: bool = False  #: its prompt shows memory that others wrote
     heard: tuple[str, ...] = ()  #: texts in its prompt that earlier work may have from there
 
 

@@ -1,6 +1,7 @@
 """Stands before everything of a project that can execute or receive a secret: approved by the user, or refused.
 
-Without a home it lets everything pass: a program that embeds the runtime has decided for itself.
+Approved is what stands in the user's home; beside it what a program of the user's has said yes to or handed over, for
+as long as this process lives. An open gate lets everything pass: what is tested or measured here has decided so.
 Synchronous: call it in a thread.
 """
 
@@ -16,35 +17,48 @@ from agent_worker.files.root import Root
 from agent_worker.trust.allowances import Allowance
 from agent_worker.trust.powers import Power, changed_files
 from agent_worker.trust.preview import one_line
-from agent_worker.trust.store import TrustStore, Unapproved
+from agent_worker.trust.store import NotApproved, TrustStore, Unapproved
 
 
 class Gate:
-    def __init__(self, home: Root | None, clock: Clock) -> None:
+    def __init__(self, home: Root | None, clock: Clock, *, is_open: bool | None = None) -> None:
+        """Without a home it is open, unless it is said not to be: then nothing is approved yet."""
+        self.is_open = home is None if is_open is None else is_open
         self._home = home
         self._clock = clock
         self._stores: dict[Path, TrustStore] = {}
-
-    @property
-    def is_open(self) -> bool:
-        return self._home is None
+        self._programs: dict[Path, TrustStore] = {}  # what programs said yes to, which no file keeps
 
     def require(self, root: Path, powers: Iterable[Power]) -> None:
-        """Raise NotApproved, which lists what the user has not approved."""
-        if not self.is_open:
-            self._store(root).require(tuple(powers))
+        """Raise NotApproved, which lists what the user has not approved and is forbidden until then."""
+        if waiting := self.unapproved(root, (power for power in powers if power.forbids)):
+            raise NotApproved(waiting)
 
     def unapproved(self, root: Path, powers: Iterable[Power]) -> tuple[Unapproved, ...]:
-        return () if self.is_open else self._store(root).unapproved(tuple(powers))
+        """Powers that need a yes, in their order."""
+        if self.is_open:
+            return ()
+        waiting = self._store(root).unapproved(tuple(powers))
+        if not waiting or root not in self._programs:
+            return waiting
+        still = {one.power for one in self._programs[root].unapproved(one.power for one in waiting)}
+        return tuple(one for one in waiting if one.power in still)
 
     def approve(self, root: Path, powers: Iterable[Power]) -> None:
+        """The user said yes, or it was us who wrote this for the user."""
         if not self.is_open:
             self._store(root).approve(tuple(powers))
+
+    def let_pass(self, root: Path, powers: Iterable[Power]) -> None:
+        """A program of the user's says yes, or hands it over: it passes for as long as this process lives."""
+        if not self.is_open:
+            self._of_programs(root).approve(tuple(powers))
 
     def withdraw(self, root: Path, powers: Iterable[Power]) -> None:
         """Withdraw approvals of somebody who is gone: the next one is asked about again."""
         if not self.is_open:
-            self._store(root).withdraw(tuple(powers))
+            for store in (self._store(root), self._of_programs(root)):
+                store.withdraw(tuple(powers))
 
     def allowed_calls(self, root: Path) -> Mapping[str, str]:
         """Tool calls that the user has allowed for good: their digests, and what each does."""
@@ -60,16 +74,23 @@ class Gate:
     def worked(self, root: Path, agent: str) -> None:
         """An agent who may change files of the project has worked, or goes on working, there."""
         if not self.is_open:
-            self._store(root).worked(agent)
+            for store in (self._store(root), self._of_programs(root)):
+                store.worked(agent)
 
     def settle(self, root: Path, allowances: Iterable[Allowance]) -> None:
         """Files were read: limits that are lower now than they were are what holds from now on."""
         if not self.is_open:
-            self._store(root).settle(allowances)
+            allowances = tuple(allowances)
+            for store in (self._store(root), self._of_programs(root)):
+                store.settle(allowances)
 
     def held_back(self, root: Path, allowances: Iterable[Allowance]) -> Mapping[tuple[str, str], float]:
         """Limits that files raised and nobody has approved: whose and which, and the number that holds instead."""
-        return {} if self.is_open else self._store(root).held_back(allowances)
+        if self.is_open:
+            return {}
+        allowances = tuple(allowances)
+        passed = self._of_programs(root).held_back(allowances)
+        return {which: holds for which, holds in self._store(root).held_back(allowances).items() if which in passed}
 
     def still_approved(self, root: Path, power: Power, step: SetupStep) -> None:
         """Right before this step of a set-up runs: what it runs is still what was approved when set-up began."""
@@ -82,6 +103,11 @@ class Gate:
                 f" {', '.join(map(one_line, changed))}, which is no longer what you approved",
                 hint=f"to look at it and approve it: agent-worker trust {power.who}",
             )
+
+    def _of_programs(self, root: Path) -> TrustStore:
+        if root not in self._programs:
+            self._programs[root] = TrustStore(None, root, clock=self._clock)
+        return self._programs[root]
 
     def _store(self, root: Path) -> TrustStore:
         if root not in self._stores:

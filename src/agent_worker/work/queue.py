@@ -303,6 +303,17 @@ def end_one(tx: Transaction, id: str, state: End, *, reason: str, now: int) -> N
     run_rows.end_waiting(tx, id, state, reason=reason, now=now)
 
 
+def refuse(tx: Transaction, run: str, *, reason: str) -> None:
+    """What this run had answered is not what was asked for: its work has failed after all, and so has the run."""
+    tx.run(
+        """update instruction set state = 'failed', reason = :reason
+            where project = :project and run = :run and state = 'done'""",
+        run=run,
+        reason=reason,
+    )
+    run_rows.refuse(tx, run, reason=reason)
+
+
 def forget(tx: Transaction, agent: str) -> None:
     """Forget what a deleted agent read and wrote. That it ran, and when, stays for whoever counts costs."""
     tx.run("delete from instruction where project = :project and agent = :agent", agent=agent)

@@ -54,6 +54,15 @@ def rest_run(tx: Transaction, run: str, *, reason: str) -> None:
     )
 
 
+def refuse(tx: Transaction, run: str, *, reason: str) -> None:
+    """A run that was done has failed after all: whoever asked cannot use its answer, which is kept."""
+    tx.run(
+        "update run set state = 'failed', reason = :reason where project = :project and id = :run and state = 'done'",
+        run=run,
+        reason=reason,
+    )
+
+
 def close_run(tx: Transaction, run: str, state: str, *, reason: str = "", text: str = "", now: int) -> None:
     tx.run(
         """update run set state = :state, reason = :reason, text = :text, ended_at = :now
@@ -84,6 +93,12 @@ def from_outside(tx: Transaction, runs: Iterable[str | None]) -> set[str]:
     """Those of the runs whose words may come from outside."""
     look = "select 1 from run where project = :project and id = :run and outside <> ''"
     return {run for run in set(runs) if run and tx.one(look, run=run)}
+
+
+def held_among(tx: Transaction, runs: Iterable[str]) -> set[str]:
+    """Those of the runs that a person has taken back."""
+    look = "select 1 from run where project = :project and id = :run and held = 1"
+    return {run for run in set(runs) if tx.one(look, run=run)}
 
 
 def produced_by(tx: Transaction, instruction: str) -> Row:

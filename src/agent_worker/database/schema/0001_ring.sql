@@ -395,6 +395,14 @@ create table audit (
 create index audit_of on audit(project, agent, n);
 create index audit_run on audit(project, run, deed);
 
+create table outside_words (                -- sentences that may come from outside our workspaces, wherever they stand
+  project text not null,
+  mark text not null,                       -- of how a sentence begins: a hash
+  words integer not null,                   -- of so many words
+  run text not null,                        -- the first that said or wrote it
+  primary key (project, mark)
+);
+
 create table sealed (                       -- where the audit of a project ends
   project text primary key,
   n bigint not null,

@@ -8,9 +8,9 @@ from agent_worker.core.errors import AgentWorkerError, NotFound
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Transaction
 from agent_worker.doors.openai.target import answered, check_opens
+from agent_worker.service.agent_run import came_of_work
 from agent_worker.service.channel_run import came_of
 from agent_worker.service.followed import Served
-from agent_worker.service.run import came_of_work
 from agent_worker.service.service import Service
 from agent_worker.work.door_tokens import DoorToken
 

@@ -1,0 +1,221 @@
+"""The person's own AI: operations as tools, questions to the person in their client, workflows as prompts.
+
+Work that takes long is a ticket (service/tickets.py): whoever asked for progress is told what happens, in slices; where
+work waits for the person and the client can ask them (elicitation, in the newer protocol), the client does, and the
+same call goes on with their answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import mcp_types as wire
+from mcp.server import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+
+from agent_worker.agents.loader import LoadedProject
+from agent_worker.client.discovery import PROJECT_META
+from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.later import dataclass
+from agent_worker.daemon.mcp.results import said, schema_of, told
+from agent_worker.definitions.workflow import Param
+from agent_worker.service.catalogue import OPERATIONS
+from agent_worker.service.inbox import inbox_answer, inbox_show
+from agent_worker.service.operation import Operation
+from agent_worker.service.service import Service
+from agent_worker.service.tickets import PATIENCE, Ticket, work_wait
+
+SLICE = 2.0  #: seconds between two words of progress
+NEWER = "2026-07-28"  #: the first protocol in which an answer may be a question
+INSTRUCTIONS = """\
+agent-worker runs AI agents that work together. agents_list says who is here. Ask one with agent_ask (alice), a running
+team too (@review); run a workflow with workflow_run; call agents together with team_start. An answer whose state is
+"working" carries an id: call work_wait with it until it is over. What waits for the person is in inbox_list."""
+
+Context = ServerRequestContext[Any]
+_Result = wire.CallToolResult | wire.InputRequiredResult
+
+
+class PersonsTools:
+    def __init__(self, service: Service, patience: float) -> None:
+        self._service = service
+        self._patience = patience
+        self._operations = {each.tool: each for each in OPERATIONS.values() if each.tool}
+        self.offered = [_tool(each) for each in self._operations.values()]
+
+    async def call(self, context: Context, asked: wire.CallToolRequestParams) -> _Result:
+        operation = self._operations.get(asked.name)
+        if operation is None:
+            return said(f"there is no tool {asked.name}; there are: {', '.join(self._operations)}", ok=False)
+        arguments = dict(asked.arguments or {})
+        if "project" not in arguments and operation.signature.takes("project"):
+            arguments |= _project_of(asked.meta)
+        try:
+            if operation.returns is Ticket:
+                return await self._call_for_ticket(context, operation, asked, arguments)
+            return told(await operation.call(self._service, arguments))
+        except AgentWorkerError as error:
+            return said(self._redacted(error), ok=False)
+
+    def _redacted(self, error: AgentWorkerError) -> str:
+        sentence = f"{error.message} ({error.hint})" if error.hint else error.message
+        return self._service.runtime.database.redact(sentence)
+
+    # --- work that may take long ----------------------------------------------------------------------
+
+    async def _call_for_ticket(
+        self, context: Context, operation: Operation, asked: wire.CallToolRequestParams, arguments: dict[str, Any]
+    ) -> _Result:
+        seconds = _seconds(operation.signature.check(arguments), self._patience)
+        answered = _Answered.of(asked)
+        if answered is not None:  # the same call again, with what the person said
+            await self._give(answered, asked)
+            operation, arguments = _WAIT, {"id": answered.ticket}
+        wants_progress = (asked.meta or {}).get("progress_token") is not None
+        first = min(seconds, SLICE) if wants_progress else seconds
+        ticket: dict[str, Any] = await operation.call(self._service, arguments | {"seconds": first})
+        spent, told_so_far = first, 0
+        while ticket["state"] == "working" and spent < seconds:
+            told_so_far += 1
+            words = "; ".join(ticket["doing"]) or "working"
+            await context.session.report_progress(told_so_far, message=words)
+            piece = min(SLICE, seconds - spent)
+            ticket = await _WAIT.call(self._service, {"id": ticket["id"], "seconds": piece})
+            spent += piece
+        if ticket["state"] == "waiting" and ticket["waits_for"] and _can_ask(context):
+            return _question(ticket["id"], ticket["waits_for"][0])
+        return told(ticket)
+
+    async def _give(self, answered: _Answered, asked: wire.CallToolRequestParams) -> None:
+        """The person's answer to one item, as their client brings it. Somebody may have been quicker."""
+        reply = (asked.input_responses or {}).get(_KEY)
+        if not isinstance(reply, wire.ElicitResult):
+            return
+        item = await inbox_show(self._service, answered.item)
+        content = reply.content or {}
+        if reply.action != "accept":
+            if reply.action == "decline":
+                await inbox_answer(self._service, item.id, "deny" if item.kind == "approval" else "dismiss")
+            return
+        if item.kind == "approval":
+            yes = content.get("decision") == "approve"
+            await inbox_answer(self._service, item.id, "approve" if yes else "deny", str(content.get("why") or ""))
+        else:
+            await inbox_answer(self._service, item.id, "answer", str(content.get("answer") or ""), other=True)
+
+    # --- prompts --------------------------------------------------------------------------------------
+
+    async def prompts(self, meta: Mapping[str, Any] | None) -> list[wire.Prompt]:
+        """One for each workflow: of the project the client is in, or of all that are open."""
+        return [each for known in await self._projects(meta) for each in _prompts(known.project.workflows)]
+
+    async def prompt(self, asked: wire.GetPromptRequestParams) -> wire.GetPromptResult:
+        found = [each for each in await self._projects(asked.meta) if asked.name in each.project.workflows]
+        if not found:
+            raise MCPError(wire.INVALID_PARAMS, f"there is no workflow {asked.name[:100]} here")
+        if len(found) > 1:
+            raise MCPError(wire.INVALID_PARAMS, f"several projects have a workflow {asked.name}: start in one of them")
+        project, given = found[0].project, dict(asked.arguments or {})
+        call: dict[str, Any] = {"workflow": asked.name, "project": str(project.root)}
+        if message := given.pop("message", ""):
+            call["message"] = message
+        known = {param.name for param in project.workflows[asked.name].params}
+        if unknown := [name for name in given if name not in known]:
+            raise MCPError(wire.INVALID_PARAMS, f"{asked.name} has no parameter {unknown[0][:100]}")
+        if params := {name: value for name, value in given.items() if value != ""}:
+            call["params"] = params
+        text = (
+            f"Run my team: call the tool workflow_run of agent-worker with {json.dumps(call, ensure_ascii=False)}. "
+            "While the state is working, call work_wait with the id. Then tell me what the team found."
+        )
+        message_ = wire.PromptMessage(role="user", content=wire.TextContent(type="text", text=text))
+        return wire.GetPromptResult(description=f"Run the workflow {asked.name}", messages=[message_])
+
+    async def _projects(self, meta: Mapping[str, Any] | None) -> list[LoadedProject]:
+        if root := _project_of(meta):
+            try:
+                return [await self._service.project(root["project"])]
+            except AgentWorkerError:
+                return []  # a directory that is no project has none
+        return self._service.projects()
+
+
+_WAIT = OPERATIONS[work_wait.__name__]
+_KEY = "answer"
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """What a call says of the question that was asked in its place."""
+
+    ticket: str
+    item: str
+
+    @classmethod
+    def of(cls, asked: wire.CallToolRequestParams) -> _Answered | None:
+        # Whoever makes one up gets no further than with work_wait and inbox_answer, which are theirs anyway.
+        ticket, slash, item = (asked.request_state or "").partition("/")
+        return cls(ticket, item) if slash else None
+
+
+def _question(ticket: str, item: dict[str, Any]) -> wire.InputRequiredResult:
+    if item["kind"] == "approval":
+        decision = {"type": "string", "enum": ["approve", "deny"], "title": "Decision"}
+        properties: dict[str, Any] = {"decision": decision, "why": {"type": "string", "title": "Why (optional)"}}
+        required = ["decision"]
+    else:
+        answer = {"type": "string", "title": "Answer"} | ({"enum": item["options"]} if item["options"] else {})
+        properties, required = {"answer": answer}, ["answer"]
+    schema = {"type": "object", "properties": properties, "required": required}
+    params = wire.ElicitRequestFormParams(message=item["text"], requested_schema=schema)
+    request = wire.ElicitRequest(params=params)
+    return wire.InputRequiredResult(input_requests={_KEY: request}, request_state=f"{ticket}/{item['id']}")
+
+
+def _can_ask(context: Context) -> bool:
+    able = context.session.client_capabilities
+    return context.protocol_version >= NEWER and able is not None and able.elicitation is not None
+
+
+def _seconds(arguments: dict[str, Any], most: float) -> float:
+    """How long this call may take: as long as was asked for, but no longer than clients wait for an answer."""
+    given = arguments.get("seconds")
+    wanted = float(given) if isinstance(given, int | float) and not isinstance(given, bool) else PATIENCE
+    return max(0.0, min(wanted, most))
+
+
+def _project_of(meta: Mapping[str, Any] | None) -> dict[str, str]:
+    said_in = (meta or {}).get(PROJECT_META)
+    return {"project": said_in} if isinstance(said_in, str) else {}
+
+
+def _prompts(workflows: Mapping[str, Any]) -> list[wire.Prompt]:
+    message = wire.PromptArgument(name="message", description="what to tell the team", required=False)
+    return [
+        wire.Prompt(
+            name=name,
+            description=f"Run the workflow {name}: {', '.join(definition.agents)}",
+            arguments=[*(_argument(param) for param in definition.params), message],
+        )
+        for name, definition in workflows.items()
+    ]
+
+
+def _argument(param: Param) -> wire.PromptArgument:
+    return wire.PromptArgument(name=param.name, description=param.description or None, required=param.required)
+
+
+def _tool(operation: Operation) -> wire.Tool:
+    # Coding programs refuse tools that might destroy something or reach the open world, unless told they do not.
+    hints = wire.ToolAnnotations(
+        read_only_hint=operation.method == "GET", destructive_hint=False, open_world_hint=False
+    )
+    return wire.Tool(
+        name=operation.tool,
+        description=operation.description,
+        input_schema=operation.signature.schema(),
+        output_schema=schema_of(operation.result.json_schema(mode="serialization")),
+        annotations=hints,
+    )

@@ -1,0 +1,61 @@
+"""Results of tools as they go over the wire: as text for whoever reads, and as data for whoever computes.
+
+Older clients take only an object for data: what is none is put into one, under `result`. An answer holds so much and no
+more; one that is too long is cut in the same way in both forms.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import mcp_types as wire
+
+from agent_worker.core.text import plural
+
+LARGEST = 60_000  #: characters of an answer
+_CUTS = ((8000, 400), (2000, 200), (500, 100), (200, 40), (60, 10))  # of each text, of each list
+
+
+def said(text: str, *, ok: bool = True) -> wire.CallToolResult:
+    """A text and nothing else."""
+    shown = (
+        text if len(text) <= LARGEST else f"{text[:LARGEST]}\n[cut: {plural(len(text) - LARGEST, 'more character')}]"
+    )
+    return wire.CallToolResult(content=[wire.TextContent(type="text", text=shown)], is_error=not ok)
+
+
+def told(value: Any) -> wire.CallToolResult:
+    """Plain data: as text, and as what `schema_of` says."""
+    fits = _fitting(value)
+    text = fits if isinstance(fits, str) else json.dumps(fits, ensure_ascii=False, indent=1)
+    data = fits if isinstance(fits, dict) else {"result": fits}
+    return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)], structured_content=data)
+
+
+def schema_of(schema: dict[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of the data of an answer, of that of the value which is told."""
+    if schema.get("type") == "object" and "properties" in schema:
+        return schema
+    inner = {name: part for name, part in schema.items() if name != "$defs"}
+    wrapped: dict[str, Any] = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
+    return wrapped | ({"$defs": schema["$defs"]} if "$defs" in schema else {})
+
+
+def _fitting(value: Any) -> Any:
+    for chars, items in _CUTS:
+        if len(json.dumps(value, ensure_ascii=False)) <= LARGEST:
+            break
+        value = _cut(value, chars, items)
+    return value
+
+
+def _cut(value: Any, chars: int, items: int) -> Any:
+    match value:
+        case str() if len(value) > chars:
+            return f"{value[:chars]} [cut: {plural(len(value) - chars, 'more character')}]"
+        case list():
+            return [_cut(each, chars, items) for each in value[:items]]
+        case dict():
+            return {name: _cut(each, chars, items) for name, each in value.items()}
+    return value

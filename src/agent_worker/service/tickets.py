@@ -1,0 +1,248 @@
+"""Work by its ticket: given in one call, waited for in as many as it takes.
+
+For whoever cannot keep a call open until the end, as most AI programs cannot: each answer carries an id, and
+`work_wait` goes on from there, also after a restart. A ticket is the id of what is stored anyway: of an instruction, of
+a message in a channel, of an instance. Nothing stops because nobody waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import field
+from typing import Any
+
+from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Refused
+from agent_worker.core.later import dataclass
+from agent_worker.core.signature import Flat
+from agent_worker.database.database import Transaction
+from agent_worker.service.agent_run import take_up_work
+from agent_worker.service.channel_run import take_up_said
+from agent_worker.service.followed import Followed, Served, UsageTotals
+from agent_worker.service.found_workflow import TOGETHER
+from agent_worker.service.inbox import Item, inbox_show
+from agent_worker.service.instance_run import take_up_instance
+from agent_worker.service.operation import operation
+from agent_worker.service.run import RunRequest, begin_work
+from agent_worker.service.service import Service
+from agent_worker.service.typed_ids import Kind
+from agent_worker.service.workflows import WorkflowRequest, begin
+from agent_worker.workspaces import workspace_rows
+
+PATIENCE = 20.0  #: seconds; coding programs give up on a call after 25 to 30
+LONGEST = 600.0
+TEAMS = 100  #: of agents called together, that may run at once
+_LINES = 5  # of what happens, that are told while it is worked on
+_SAID = 40  # messages of a team
+_SAID_CHARS = 4000  # of each
+
+
+@dataclass(frozen=True, slots=True)
+class SaidBy:
+    who: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """How a piece of work stands."""
+
+    id: str  #: by which work_wait asks for it again
+    state: str  #: working | done | incomplete | waiting | limit | failed | stopped
+    text: str = ""  #: the answer; of a team, the last word of a member
+    reason: str = ""
+    next: str = ""  #: what to do now; '' when it is over
+    said: list[SaidBy] = field(default_factory=list)  #: by the members of a team, in order
+    doing: list[str] = field(default_factory=list)  #: while it is worked on: what happened last
+    waits_for: list[Item] = field(default_factory=list)  #: what the person must answer before it goes on
+    documents: list[str] = field(default_factory=list)  #: that a team has changed
+    usage: UsageTotals = field(default_factory=UsageTotals)
+    run: str = ""  #: of an agent: the run that answered, for run_explain
+    at: str = ""  #: of a team: where it can be read, for channel_read and doc_read
+
+
+@operation("POST", "/tickets/ask", tool="agent_ask")
+async def ticket_ask(
+    service: Service,
+    agent: str,
+    message: str,
+    project: str | None = None,
+    seconds: float = PATIENCE,
+    key: str | None = None,
+) -> Ticket:
+    """Ask an agent (`alice`) or a running team (`@review`), and wait for the answer.
+
+    What takes longer than `seconds` goes on: the state is `working` then, and work_wait with the id waits again. The
+    same key asks once.
+    """
+    loaded = await service.project(project)
+    work = await begin_work(service, RunRequest(message, agent, project=str(loaded.project.root), key=key))
+    return await _waited(service, loaded, work, _named(work), seconds)
+
+
+@operation("POST", "/tickets/run", tool="workflow_run")
+async def ticket_run(service: Service, request: Flat[WorkflowRequest], seconds: float = PATIENCE) -> Ticket:
+    """Run a workflow until nobody has anything left to do, and return what the team said.
+
+    What takes longer than `seconds` goes on: the state is `working` then, and work_wait with the id waits again.
+    """
+    loaded = await service.project(request.project)
+    return await _run(service, loaded, request, seconds)
+
+
+@operation("POST", "/tickets/team", tool="team_start")
+async def ticket_team(
+    service: Service, agents: list[str], message: str, project: str | None = None, seconds: float = PATIENCE
+) -> Ticket:
+    """Call agents of the project together for one question, by their names, and return what they said.
+
+    The first of them answers, unless the message calls on others by @name. They end when all is done. What takes
+    longer than `seconds` goes on: work_wait with the id waits again.
+    """
+    loaded = await service.project(project)
+    if not agents or len(agents) > 20:
+        raise BadInput("a team is 1 to 20 agents", hint=f"agents here: {', '.join(loaded.agents)}")
+    source = TOGETHER + "+".join(agents)
+    found = await service.workflow(loaded, source)
+    for n in range(1, TEAMS + 1):  # the lowest: the last one that had this name is put away then
+        request = WorkflowRequest(source, str(loaded.project.root), f"t{n}", message=message)
+        if await service.read(loaded, _is_running, found.definition.name, request.tag):
+            continue
+        try:
+            return await _run(service, loaded, request, seconds)
+        except Refused:
+            if not await service.read(loaded, _is_running, found.definition.name, request.tag):
+                raise  # else somebody else has just taken that name
+    raise Refused(f"{TEAMS} teams of this kind run already", hint="agent-worker ls")
+
+
+@operation("GET", "/tickets/{id}", tool="work_wait")
+async def work_wait(service: Service, id: str, seconds: float = PATIENCE) -> Ticket:
+    """Wait for work that was asked for earlier, by the id it was given; with 0 seconds, look how it stands."""
+    for kind, take_up in _TAKE_UP.items():
+        database, whole = await service.holding(id, kind)
+        if not database.project:
+            continue
+        root = await database.read(_root)
+        loaded = await service.project(root)
+        return await _waited(service, loaded, await take_up(service, loaded, whole), whole, seconds)
+    raise NotFound(f"there is no work {id[:100]}", hint="agent-worker runs")
+
+
+_TAKE_UP: dict[Kind, Callable[[Service, LoadedProject, str], Awaitable[Followed]]] = {
+    "work": take_up_work,
+    "message": take_up_said,
+    "instance": take_up_instance,
+}
+
+
+async def _run(service: Service, loaded: LoadedProject, request: WorkflowRequest, seconds: float) -> Ticket:
+    running = await begin(service, request, ends="quiet")
+    service.background(service.finish(running))
+    return await _waited(service, loaded, await take_up_instance(service, loaded, running.id), running.id, seconds)
+
+
+async def _waited(service: Service, loaded: LoadedProject, work: Followed, id: str, seconds: float) -> Ticket:
+    """What has come of it within this time. Whoever stops waiting stops nothing."""
+    work.leaves_when_asked = True
+    happened: deque[str] = deque(maxlen=_LINES)
+    came: Served | AgentWorkerError | None
+    try:
+        async with asyncio.timeout(max(0.0, min(seconds, LONGEST))):
+            async for batch in work:
+                happened.extend(filter(None, (_line(json.loads(item.data)) for item in batch)))
+        came = work.outcome
+    except TimeoutError:
+        came = await work.so_far()
+    finally:
+        await work.close()
+    at, said = await service.read(loaded, _said, id)
+    return await _ticket(service, id, came, list(happened), at, said)
+
+
+async def _ticket(
+    service: Service, id: str, came: Served | AgentWorkerError | None, doing: list[str], at: str, said: list[SaidBy]
+) -> Ticket:
+    if came is None:
+        return Ticket(id, "working", next=f"call work_wait with id {id}", said=said, doing=doing, at=at)
+    if isinstance(came, AgentWorkerError):
+        return Ticket(id, "failed", reason=came.message, next=came.hint, said=said, at=at)
+    items = [await inbox_show(service, each) for each in came.waits_for]
+    then = {
+        "waiting": f"the person answers (inbox_answer); then call work_wait with id {id}",
+        "limit": f"the person lets it go on (agent-worker resume @{at}); then call work_wait with id {id}",
+    }
+    return Ticket(
+        id,
+        came.state,
+        came.content,
+        came.reason,
+        then.get(came.state, ""),
+        said,
+        waits_for=items,
+        documents=list(came.summary.documents) if came.summary else [],
+        usage=came.usage,
+        run=came.run,
+        at=at,
+    )
+
+
+def _named(work: Followed) -> str:
+    return next(iter(work.begun().values()))
+
+
+def _line(record: dict[str, Any]) -> str:
+    """What happened, in a few words."""
+    match record:
+        case {"event": "message", "sender": str(sender), "text": str(text)} if sender != "system":
+            return f"{sender}: {' '.join(text.split())[:160]}"
+        case {"event": "tool_call", "name": name, "tool": tool}:
+            return f"{name} uses {tool}"
+        case {"event": "started", "name": name}:
+            return f"{name} is at work"
+        case {"event": "retry", "name": name}:
+            return f"{name} tries again"
+    return ""
+
+
+# --- reading ------------------------------------------------------------------------------------------
+
+
+def _said(tx: Transaction, id: str) -> tuple[str, list[SaidBy]]:
+    """Where a team works, and what its members have said; nothing of a direct message to an agent."""
+    sent = tx.one("select workspace from delivery where project = :project and message = :id limit 1", id=id)
+    place = sent["workspace"] if sent else id
+    row = tx.one("select * from workspace where project = :project and id = :id", id=place)
+    if row is None:
+        return "", []
+    rows = tx.all(
+        """select sender, text from message
+            where project = :project and workspace = :workspace and held = 0 and at >= :since
+              and sender not in ('user', 'system') and (cast(:root as text) is null or root = :root)
+            order by seq desc limit :limit""",
+        workspace=place,
+        since=0 if sent else row["started_at"],
+        root=id if sent else None,
+        limit=_SAID,
+    )
+    said = [SaidBy(each["sender"], each["text"][:_SAID_CHARS]) for each in reversed(rows)]
+    return str(workspace_rows.name_of(row)), said
+
+
+def _is_running(tx: Transaction, workflow: str, tag: str) -> bool:
+    row = tx.one(
+        """select 1 as one from workspace
+            where project = :project and workflow = :workflow and tag = :tag and state in ('running', 'left')""",
+        workflow=workflow,
+        tag=tag,
+    )
+    return row is not None
+
+
+def _root(tx: Transaction) -> str:
+    row = tx.one("select root from project where id = :project")
+    assert row is not None
+    return str(row["root"])
