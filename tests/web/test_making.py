@@ -1,4 +1,4 @@
-"""What is made and changed on the page: whole workspaces, documents, proposals, files; and two who edit the same text."""
+"""What is made and changed on the page: whole workspaces, documents, proposals, files; two who edit the same text."""
 
 from __future__ import annotations
 
