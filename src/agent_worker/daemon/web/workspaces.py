@@ -98,23 +98,27 @@ def _bar(found: Running, project: str | None, tab: str) -> Html:
 def _manage(found: Running, project: str | None) -> Html:
     """What is done with a whole workspace: the usual thing as a button, the others behind it."""
     here = f"/workflows/{quote(found.name, safe='')}"
-    about_it = urlencode({"workflow": WorkspaceName.parse(found.name).workflow, "project": project or ""})
+    about = {"workflow": WorkspaceName.parse(found.name).workflow} | ({"project": project} if project else {})
+    about_it = urlencode(about)
 
-    def act(do: str, word: str, about: str = "", *, quiet: bool = True) -> Html:
+    def act(do: str, word: str, about: str = "", *, quiet: bool = True, then: str = "") -> Html:
         press = button(word, class_="quiet" if quiet else "", title=about or None)
-        return form(do, press, label=f"{word} the workflow", class_="inline", trust=about_it, project=project)
+        return form(
+            do, press, label=f"{word} the workflow", class_="inline", trust=about_it, then=then, project=project
+        )
 
+    whole = link("workspace", found.name, project=project)  # what can be written there changes too
     is_open = found.state in ("running", "paused")
     usual = (
         act(f"POST {here}/resume", "Resume", quiet=False)
         if found.state == "paused"
         else act(f"POST {here}/pause", "Pause")
         if is_open
-        else act(f"POST {here}/restart", "Start again", "with the params it was started with", quiet=False)
+        else act(f"POST {here}/restart", "Start again", "with the params it was started with", quiet=False, then=whole)
     )
     more = [
-        act(f"POST {here}/restart", "Restart", "stops it and starts it again, with the same params"),
-        act(f"DELETE {here}", "Stop", "what is queued or running in it is cancelled"),
+        act(f"POST {here}/restart", "Restart", "stops it and starts it again, with the same params", then=whole),
+        act(f"DELETE {here}", "Stop", "what is queued or running in it is cancelled", then=whole),
         h("a", "New document", href=link("new-document", found.name, project=project), class_="button quiet"),
         h("a", "New proposal", href=link("new-proposal", found.name, project=project), class_="button quiet"),
     ]

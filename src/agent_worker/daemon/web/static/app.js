@@ -102,8 +102,8 @@ async function show() {
     fill(main, view.html);
     title = view.title;
     conversation = main.querySelector(".log") ? new Conversation(main.querySelector(".workspace")) : null;
-    edit(main);
     if (main.querySelector("form.definition")) new Definition(main.querySelector("form.definition"));
+    edit(main);
   } catch (error) {
     if (!(error instanceof Failure) || turn !== shown) return;
     cannot(error);
