@@ -19,7 +19,7 @@ from agent_worker.work.agent_rows import Fence
 from agent_worker.work.limits import WorkLimits
 from agent_worker.work.queue import Ageing, Lane, Order
 from agent_worker.workflows import quiet
-from agent_worker.workspaces import routing, workspace_rows
+from agent_worker.workspaces import member_rows, routing
 from curves.curve import Rounds, Topic, Work
 from measures.posts import open_workspace
 
@@ -71,7 +71,7 @@ class Queue:
 async def _queue(path: Path, size: int) -> Queue:
     database = await SqliteDatabase.open(path, Bus())
     stored, workspace = await open_workspace(database, "alice", "bob")
-    agents = await stored.read(workspace_rows.members_in, workspace)
+    agents = await stored.read(member_rows.members_in, workspace)
     alice, bob = [await stored.write(agent_rows.claim, agents[name], "h_1") for name in ("alice", "bob")]
     await stored.write(_fill, workspace, alice.agent, size)
     await stored.write(_call, workspace, size)

@@ -26,7 +26,7 @@ from agent_worker.database.transaction import SqliteTransaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.queue import Instruction, Lane
-from agent_worker.workspaces import channel, deliveries, workspace_rows
+from agent_worker.workspaces import channel, deliveries, member_rows
 from measures.figure import Figure, Series, us
 from measures.posts import TEXT, open_workspace
 
@@ -64,7 +64,7 @@ async def _build(path: Path, messages: int) -> dict[str, Callable[[], object]]:
     database = await SqliteDatabase.open(path, Bus())
     names = [f"agent{n}" for n in range(AGENTS)]
     stored, workspace = await open_workspace(database, *names)
-    members = await stored.read(workspace_rows.members_in, workspace)
+    members = await stored.read(member_rows.members_in, workspace)
     agent = min(members.values())
     await database.close()
     _fill(path, stored.project, workspace, messages)

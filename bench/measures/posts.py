@@ -19,7 +19,7 @@ from agent_worker.core.redaction import Redactor
 from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.database.sqlite import GROUP, SqliteDatabase
 from agent_worker.work import agent_rows
-from agent_worker.workspaces import routing, workspace_rows
+from agent_worker.workspaces import routing, workspace_state
 from measures.figure import Figure, Series, us
 
 WRITERS = 32
@@ -77,11 +77,11 @@ async def open_workspace(database: SqliteDatabase, *members: str) -> tuple[Proje
 
 
 def _open(tx: Transaction, members: Sequence[str]) -> str:
-    new = workspace_rows.NewWorkspace(workflow="bench", provider="sqlite")
-    workspace = workspace_rows.open_workspace(tx, new, now=1)
+    new = workspace_state.NewWorkspace(workflow="bench", provider="sqlite")
+    workspace = workspace_state.open_workspace(tx, new, now=1)
     agents = {name: agent_rows.enrol(tx, name=name) for name in members}
-    workspace_rows.add_members(tx, workspace, agents)
-    workspace_rows.let_in(tx, workspace)
+    workspace_state.add_members(tx, workspace, agents)
+    workspace_state.let_in(tx, workspace)
     return workspace
 
 

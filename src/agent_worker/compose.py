@@ -138,42 +138,18 @@ async def _wired(
     bus = Bus()
     redact.register(secrets_in(os.environ))
     database, locks = await _open_database(settings, bus, redact, closing)
-    gate = Gate(settings.trust, clock)
-    keys = KeyRing(os.environ, redact, settings.trust, gate)
-    program_host = ProgramHost(tool_access, settings.programs, os.environ, settings.approval)
-    factory = BackendFactory(
-        clock,
-        Catalogue(os.environ, approval=settings.approval, prices=PriceList(settings.prices or settings.trust)),
-        McpPool(clock),
-        gate,
-        program_host,
-        keys,
-        ProgramFunctions(clock),
-        redact,
-    )
-    closing.push_async_callback(factory.catalogue.close)
-    closing.push_async_callback(factory.servers.close)
+    factory = _factory(settings, clock, tool_access, redact, closing)
     libraries = WorkspaceLibraries(settings.trust, settings.chosen.semantic.model)
     await asyncio.to_thread(libraries.sweep, await database.read(workspace_rows.kept_ids))
     closing.callback(bus.listen(partial(_drop_index, libraries), WorkspaceChanged))
     registry, log_files = Registry(settings.chosen, libraries), LogFiles(database, bus)
     closing.push_async_callback(asyncio.to_thread, _close_libraries, registry)
     closing.push_async_callback(log_files.close)
-    slots = Slots(runs=settings.chosen.runs_at_once, programs=settings.chosen.programs_at_once)
     kept = timedelta(seconds=settings.chosen.keep_prompts)
-    recording = RecorderContext(database, bus, clock, redact, PromptTexts(kept), partial(_is_allowed, gate, registry))
+    allowed = partial(_is_allowed, factory.gate, registry)
+    recording = RecorderContext(database, bus, clock, redact, PromptTexts(kept), allowed)
     public = PublicMemory(database, clock)
-    supervisor = Supervisor(
-        LoopContext(
-            recording,
-            registry,
-            Limiter(clock, settings.chance),
-            slots,
-            Waits(bus, clock, redact),
-            public,
-            space=settings.space,
-        )
-    )
+    supervisor = Supervisor(_shared_by_loops(settings, recording, registry, public))
     factory.functions.tell = partial(_tell_wait, supervisor.waits)
     closing.push_async_callback(_end_quick, database, clock, settings.programs)
     closing.push_async_callback(supervisor.stop)
@@ -185,11 +161,46 @@ async def _wired(
     proposal_timer = ProposalTimer(database, clock, bus)
     closing.push_async_callback(proposal_timer.close)
     remotes = Remotes(settings.trust.beneath("remote")) if settings.trust else None
-    runtime = Runtime(database, bus, clock, registry, loader, supervisor, log_files, gate, factory, public)
+    runtime = Runtime(database, bus, clock, registry, loader, supervisor, log_files, factory.gate, factory, public)
     runtime = replace(runtime, remotes=remotes, programs=settings.programs)
     runtime = replace(runtime, home=settings.trust, space=settings.space, prompts_kept=kept)
     closing.callback(bus.close)
     return runtime
+
+
+def _factory(
+    settings: RuntimeSettings, clock: Clock, tool_access: ToolAccess | None, redact: Redactor, closing: AsyncExitStack
+) -> BackendFactory:
+    """What makes backends and tools, and what all of them share: keys, prices, connections."""
+    gate = Gate(settings.trust, clock)
+    factory = BackendFactory(
+        clock,
+        Catalogue(os.environ, approval=settings.approval, prices=PriceList(settings.prices or settings.trust)),
+        McpPool(clock),
+        gate,
+        ProgramHost(tool_access, settings.programs, os.environ, settings.approval),
+        KeyRing(os.environ, redact, settings.trust, gate),
+        ProgramFunctions(clock),
+        redact,
+    )
+    closing.push_async_callback(factory.catalogue.close)
+    closing.push_async_callback(factory.servers.close)
+    return factory
+
+
+def _shared_by_loops(
+    settings: RuntimeSettings, recording: RecorderContext, registry: Registry, public: PublicMemory
+) -> LoopContext:
+    clock = recording.clock
+    return LoopContext(
+        recording,
+        registry,
+        Limiter(clock, settings.chance),
+        Slots(runs=settings.chosen.runs_at_once, programs=settings.chosen.programs_at_once),
+        Waits(recording.bus, clock, recording.redact),
+        public,
+        space=settings.space,
+    )
 
 
 async def _open_database(

@@ -25,7 +25,8 @@ from agent_worker.backends.models.prices import PriceList
 from agent_worker.backends.models.providers import Approval
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import Overloaded
-from agent_worker.definitions.agent import AgentDefinition, AutoMemory
+from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.definitions.agent_blocks import AutoMemory
 from agent_worker.files.root import Root
 from agent_worker.memory import memory
 from agent_worker.service.agents import agent_info

@@ -24,7 +24,7 @@ from agent_worker.work import agent_rows, limits, queue
 from agent_worker.work.limits import Reached, WorkLimits
 from agent_worker.work.queue import Ageing, Lane
 from agent_worker.work.steps import CallPosition
-from agent_worker.workspaces import routing, workspace_rows
+from agent_worker.workspaces import routing, workspace_state
 
 AGEING = Ageing()
 
@@ -154,7 +154,7 @@ async def test_L4_who_lets_an_agent_go_on_lifts_the_limit_of_its_project_too(tea
 
 async def test_Q10_in_a_workspace_that_is_closed_nobody_is_told_anything(team: Team) -> None:
     await team.post("user", "@alice go")
-    await team.write(workspace_rows.close_workspace, team.workspace.id, now=team.now())
+    await team.write(workspace_state.close_workspace, team.workspace.id, now=team.now())
     (work,) = await team.queue()
     await team.write(commands.cancel, work["id"], reason="not needed", now=team.now())
     assert await team.states() == ["cancelled"]

@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from agent_worker.core.errors import DefinitionError
-from agent_worker.definitions.agent import AgentDefinition, PromptSettings, split_model
+from agent_worker.definitions.agent import AgentDefinition, split_model
+from agent_worker.definitions.agent_blocks import PromptSettings
 from agent_worker.definitions.loading import load_agent
 
 MOCK = "backend: mock\n"

@@ -506,7 +506,7 @@ BUGS = (
         "runs that fail are no fruitless runs",
         "L3",
         "test_L3_runs_that_fail_are_runs_that_produce_nothing",
-        Edit("give_up", "workspace_rows.count_fruitless(tx, job.workspace, job.fence.agent, fruitful=False)", ""),
+        Edit("give_up", "member_rows.count_fruitless(tx, job.workspace, job.fence.agent, fruitful=False)", ""),
     ),
     bug(
         "work waits for a time that only a clock set back has put off",
@@ -1057,7 +1057,7 @@ BUGS = (
         "who is gone is given a role",
         "M12",
         "test_M12_who_is_no_member_any_more_is_given_no_role",
-        Edit("take_effect", 'winner not in workspace_rows.members_in(tx, workspace["id"])', "False"),
+        Edit("take_effect", 'winner not in member_rows.members_in(tx, workspace["id"])', "False"),
     ),
     bug(
         "advice takes effect",
@@ -1111,8 +1111,8 @@ BUGS = (
         "test_the_asker_is_called_on_with_the_outcome_unless_it_made_it",
         Edit(
             "_tell",
-            "asker == by.name or asker not in workspace_rows.members_in(tx, proposal.workspace)",
-            "asker not in workspace_rows.members_in(tx, proposal.workspace)",
+            "asker == by.name or asker not in member_rows.members_in(tx, proposal.workspace)",
+            "asker not in member_rows.members_in(tx, proposal.workspace)",
         ),
     ),
     bug(
@@ -1183,31 +1183,31 @@ BUGS = (
         "a workspace that was stopped is still paused when it is opened again",
         "Q1",
         "test_a_workspace_that_was_stopped_is_not_paused_when_it_is_opened_again",
-        Inside("open_workspace", "case when state = 'left' then paused else '' end", "paused"),
+        Inside("_open_again", "case when state = 'left' then paused else '' end", "paused"),
     ),
     bug(
         "a pause ends with the death of its host",
         "Q10",
         "test_Q10_a_workspace_whose_host_died_is_still_paused",
-        Inside("open_workspace", "case when state = 'left' then paused else '' end", "''"),
+        Inside("_open_again", "case when state = 'left' then paused else '' end", "''"),
     ),
     bug(
         "an owner that the file no longer names stays the owner",
         "M13",
         "test_M13_an_owner_that_was_elected_stays_and_one_that_the_file_named_goes_with_its_name",
-        Inside("open_workspace", "when owner_named = 1 then ''", "when owner_named = 2 then ''"),
+        Inside("_open_again", "when owner_named = 1 then ''", "when owner_named = 2 then ''"),
     ),
     bug(
         "an owner that was elected is forgotten at the next start",
         "M13",
         "test_M13_an_owner_that_was_elected_stays_and_one_that_the_file_named_goes_with_its_name",
-        Inside("open_workspace", "when owner_named = 1 then '' else document_owner end", "else '' end"),
+        Inside("_open_again", "when owner_named = 1 then '' else document_owner end", "else '' end"),
     ),
     bug(
         "who was here before has seen nothing",
         "Q7",
         "test_Q7_who_was_here_before_has_seen_what_it_saw",
-        Edit("add_members", 'agents.get(row["name"]) != row["agent"]', "True"),
+        Edit("replace", 'agents.get(row["name"]) != row["agent"]', "True"),
     ),
     bug(
         "who is gone keeps its role",

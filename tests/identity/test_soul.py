@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_worker.core.errors import BadInput, DefinitionError
-from agent_worker.definitions.agent import Soul
+from agent_worker.definitions.agent_blocks import Soul
 from agent_worker.files.root import Root
 from agent_worker.identity import soul
 from agent_worker.identity.change import Change

@@ -23,7 +23,7 @@ from agent_worker.core.events import Decided, Event, Proposed, Voted
 from agent_worker.proposals import lifecycle, store
 from agent_worker.proposals.request import PERSON, Cause, ProposalRequest, Voter
 from agent_worker.proposals.store import Proposal
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import workspace_rows, workspace_state
 from agent_worker.workspaces.documents import Documents
 
 INDEX = ProposalRequest("Which index?", options=["tree", "hash"])
@@ -444,7 +444,7 @@ async def test_an_assignment_gives_the_winner_the_task(team: Team) -> None:
 async def test_M12_who_is_no_member_any_more_is_given_no_role(team: Team) -> None:
     await propose(team, ProposalRequest("Who leads?", kind="election", role="coordinator", voters=["bob"]), by="user")
     left = {name: agent for name, agent in team.workspace.members.items() if name != "carol"}
-    await team.write(workspace_rows.add_members, team.workspace.id, left)
+    await team.write(workspace_state.add_members, team.workspace.id, left)
     await vote(team, "bob", "carol")
     assert (await team.read(workspace_rows.get, team.workspace.id))["coordinator"] == ""
     assert (await decisions(team))[0].endswith("carol is not a member any more, so nothing changes.")
@@ -486,7 +486,7 @@ async def test_M20_agents_cannot_vote_themselves_more_money(team: Team) -> None:
 async def test_a_raised_limit_counts_at_once(tmp_path: Path) -> None:
     workflow = "workspace: { provider: sqlite }\nlimits: { turns: 2 }\n"
     async with open_team(tmp_path, "alice", "bob", clock=TestClock(), workflow=workflow) as team:
-        await team.write(workspace_rows.grant, team.workspace.id, {"turns": 4})
+        await team.write(workspace_state.grant, team.workspace.id, {"turns": 4})
         for name, other in (("alice", "bob"), ("bob", "alice")):
             team.employ(name, _Passes(other))
         await team.post("user", "@alice begin")
@@ -592,7 +592,7 @@ async def test_M12_only_who_was_a_voter_when_it_was_made_votes(team: Team) -> No
 async def test_M12_a_member_that_came_later_has_no_vote_and_changes_no_quorum(team: Team) -> None:
     await propose(team)
     puppets = {**dict(team.workspace.members), "puppet": team.id_of("alice")}
-    await team.write(workspace_rows.add_members, team.workspace.id, puppets)
+    await team.write(workspace_state.add_members, team.workspace.id, puppets)
     with pytest.raises(Refused, match="has no vote"):
         await team.write(
             lifecycle.cast, team.workspace.id, 1, "tree", by=Voter("puppet", team.id_of("alice")), now=team.now()

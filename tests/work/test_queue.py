@@ -21,8 +21,8 @@ from agent_worker.database.transaction import SqliteTransaction
 from agent_worker.work import agent_rows, queue
 from agent_worker.work.limits import WorkLimits
 from agent_worker.work.queue import Ageing, Lane, Order
-from agent_worker.workspaces import workspace_rows
-from agent_worker.workspaces.workspace_rows import NewWorkspace
+from agent_worker.workspaces import workspace_state
+from agent_worker.workspaces.workspace_state import NewWorkspace
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -42,11 +42,11 @@ class Queue:
         self.now = 1_000_000 * SECOND
         self.agent = agent_rows.enrol(tx, name="alice")
         workspaces = [NewWorkspace(name, provider="sqlite", documents="sqlite") for name in ("one", "two")]
-        self.workspaces = [workspace_rows.open_workspace(tx, workspace, now=self.now) for workspace in workspaces]
+        self.workspaces = [workspace_state.open_workspace(tx, workspace, now=self.now) for workspace in workspaces]
         for workspace in self.workspaces:
-            workspace_rows.let_in(tx, workspace)
+            workspace_state.let_in(tx, workspace)
         for workspace in self.workspaces:
-            workspace_rows.add_members(tx, workspace, {"alice": self.agent})
+            workspace_state.add_members(tx, workspace, {"alice": self.agent})
         self.fence = agent_rows.claim(tx, self.agent, "me")
 
     def put(self, source: str, workspace: int | None) -> str:
@@ -76,9 +76,9 @@ class Queue:
 
     def pause(self, workspace: int, *, on: bool) -> None:
         if on:
-            workspace_rows.pause(self.tx, self.workspaces[workspace], "for a reason")
+            workspace_state.pause(self.tx, self.workspaces[workspace], "for a reason")
         else:
-            workspace_rows.resume(self.tx, self.workspaces[workspace])
+            workspace_state.resume(self.tx, self.workspaces[workspace])
 
 
 # --- the model ----------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import BadInput, Refused
 from agent_worker.workflows import start as workflows
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import workspace_state
 
 HELPER = "  helper: { backend: mock, prompt: { system: You help. } }\n"
 CANARY = "canary-4711"
@@ -235,7 +235,7 @@ async def test_work_that_was_queued_when_a_bound_workspace_ended_goes_on_when_it
     tmp_path: Path,
 ) -> None:
     async with open_team(tmp_path, "alice", clock=TestClock(), workflow=BOUND) as team:
-        await team.write(workspace_rows.pause, team.workspace.id, "by a person")
+        await team.write(workspace_state.pause, team.workspace.id, "by a person")
         await team.post("user", "@alice go")
         await team.meanwhile(team.workspace.run())
         assert await team.states() == ["queued"]

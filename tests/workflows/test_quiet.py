@@ -20,7 +20,7 @@ from agent_worker.core.clock import SystemClock, TestClock
 from agent_worker.core.errors import NotRunning
 from agent_worker.work.limits import WorkLimits
 from agent_worker.workflows import start as workflows
-from agent_worker.workspaces import routing, workspace_rows
+from agent_worker.workspaces import routing, workspace_state
 
 
 async def again(team: Team) -> Team:
@@ -107,7 +107,7 @@ async def test_Q9_a_paused_workspace_is_quiet_only_when_those_at_work_have_ended
         team.backends["alice"].then(says("a late answer").model_copy(update={"slow": 60.0}))
         await team.post("user", "@alice go")
         await team.elapse(1)
-        await team.write(workspace_rows.pause, team.workspace.id, "by a person")
+        await team.write(workspace_state.pause, team.workspace.id, "by a person")
         await team.post("user", "@bob this has to wait")
         ending = asyncio.create_task(team.workspace.run())
         await team.elapse(30)
@@ -139,7 +139,7 @@ async def test_work_of_an_agent_that_is_about_to_be_restarted_is_waited_for(tmp_
 
 async def test_quiet_says_why_the_team_is_paused(tmp_path: Path) -> None:
     async with open_team(tmp_path, "alice", clock=TestClock()) as team:
-        await team.write(workspace_rows.pause, team.workspace.id, "by a person")
+        await team.write(workspace_state.pause, team.workspace.id, "by a person")
         assert await team.meanwhile(team.quiet()) == "by a person"
 
 

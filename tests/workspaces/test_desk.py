@@ -13,7 +13,7 @@ from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import BadInput
 from agent_worker.definitions.project import load_project
 from agent_worker.workflows import start as workflows
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import workspace_state
 
 pytestmark = pytest.mark.anyio
 SQLITE = "workspace: { provider: sqlite }\n"
@@ -54,7 +54,7 @@ async def test_without_a_desk_the_coordinator_answers_and_without_one_nobody(tmp
     async with open_team(tmp_path, "alice", "bob", clock=clock) as team:
         nobody = await team.post("user", "how far are you?")
         assert (nobody.woke, nobody.told) == ((), "nobody was called on; @alice and @bob are here")
-        await team.write(workspace_rows.set_coordinator, team.workspace.id, "alice")
+        await team.write(workspace_state.set_coordinator, team.workspace.id, "alice")
         assert (await team.post("user", "how far are you?")).woke == ("alice",)
 
 

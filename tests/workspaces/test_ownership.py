@@ -16,7 +16,7 @@ from agent_worker.core.errors import Refused
 from agent_worker.definitions.project import load_project
 from agent_worker.proposals import store
 from agent_worker.workflows import start as workflows
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import workspace_rows, workspace_state
 from agent_worker.workspaces.document_rows import Author
 from agent_worker.workspaces.documents import Documents
 
@@ -66,7 +66,7 @@ async def test_M13_an_owner_that_changes_while_one_writes_counts(team: Team) -> 
 
     class Slow:
         async def write(self, change, *args, **kwargs):  # type: ignore[no-untyped-def]
-            await database.write(workspace_rows.set_document_owner, team.workspace.id, "alice")
+            await database.write(workspace_state.set_document_owner, team.workspace.id, "alice")
             return await database.write(change, *args, **kwargs)
 
         async def read(self, query, *args, **kwargs):  # type: ignore[no-untyped-def]

@@ -17,8 +17,8 @@ from agent_worker.work.limits import Charge, Payer
 from agent_worker.work.queue import Lane, Order
 from agent_worker.work.steps import CallPosition
 from agent_worker.workflows import archive
-from agent_worker.workspaces import channel, deliveries, routing, workspace_rows
-from agent_worker.workspaces.workspace_rows import NewWorkspace
+from agent_worker.workspaces import channel, deliveries, member_rows, routing, workspace_rows, workspace_state
+from agent_worker.workspaces.workspace_state import NewWorkspace
 
 NOW = 1_000_000_000_000
 DAY = 24 * 3600 * 1_000_000
@@ -34,13 +34,13 @@ class House:
         self.workspace = self.open()
 
     def open(self, **changes: object) -> str:
-        id = workspace_rows.open_workspace(self.tx, replace(self.request, **changes), now=NOW)  # type: ignore[arg-type]
-        workspace_rows.add_members(self.tx, id, {"alice": self.alice, "bob": self.bob})
-        workspace_rows.let_in(self.tx, id)
+        id = workspace_state.open_workspace(self.tx, replace(self.request, **changes), now=NOW)  # type: ignore[arg-type]
+        workspace_state.add_members(self.tx, id, {"alice": self.alice, "bob": self.bob})
+        workspace_state.let_in(self.tx, id)
         return id
 
     def close(self) -> None:
-        workspace_rows.close_workspace(self.tx, self.workspace, now=NOW)
+        workspace_state.close_workspace(self.tx, self.workspace, now=NOW)
 
     def say(self, sender: str, text: str, **how: object) -> routing.Receipt:
         speech = routing.OutgoingMessage(workspace=self.workspace, sender=sender, text=text, **how)  # type: ignore[arg-type]
@@ -63,48 +63,48 @@ def house() -> Iterator[House]:
 
 
 def test_a_workspace_that_was_stopped_is_not_paused_when_it_is_opened_again(house: House) -> None:
-    workspace_rows.pause(house.tx, house.workspace, "a limit")
+    workspace_state.pause(house.tx, house.workspace, "a limit")
     house.close()
     assert house.open() == house.workspace
     assert house.told("paused") == ""
 
 
 def test_Q10_a_workspace_whose_host_died_is_still_paused(house: House) -> None:
-    workspace_rows.pause(house.tx, house.workspace, "a limit")
-    workspace_rows.leave_all(house.tx)
+    workspace_state.pause(house.tx, house.workspace, "a limit")
+    workspace_state.leave_all(house.tx)
     assert house.open() == house.workspace
     assert house.told("paused") == "a limit"
 
 
 def test_Q7_who_was_here_before_has_seen_what_it_saw(house: House) -> None:
-    workspace_rows.mark_seen(house.tx, house.workspace, house.alice, 7)
+    member_rows.mark_seen(house.tx, house.workspace, house.alice, 7)
     house.close()
     house.open()
-    assert workspace_rows.seen(house.tx, house.workspace, house.alice) == 7
+    assert member_rows.seen(house.tx, house.workspace, house.alice) == 7
 
 
 def test_who_takes_the_name_of_a_member_has_seen_nothing(house: House) -> None:
-    workspace_rows.mark_seen(house.tx, house.workspace, house.alice, 7)
+    member_rows.mark_seen(house.tx, house.workspace, house.alice, 7)
     another = agent_rows.enrol(house.tx, name="another")
-    workspace_rows.add_members(house.tx, house.workspace, {"alice": another})
-    assert workspace_rows.seen(house.tx, house.workspace, another) == 0
-    assert workspace_rows.members_in(house.tx, house.workspace) == {"alice": another}
+    workspace_state.add_members(house.tx, house.workspace, {"alice": another})
+    assert member_rows.seen(house.tx, house.workspace, another) == 0
+    assert member_rows.members_in(house.tx, house.workspace) == {"alice": another}
 
 
 def test_an_older_look_does_not_take_back_what_was_seen(house: House) -> None:
     for seq in (5, 3):
-        workspace_rows.mark_seen(house.tx, house.workspace, house.alice, seq)
-    assert workspace_rows.seen(house.tx, house.workspace, house.alice) == 5
+        member_rows.mark_seen(house.tx, house.workspace, house.alice, seq)
+    assert member_rows.seen(house.tx, house.workspace, house.alice) == 5
 
 
 def test_O1_a_channel_never_counts_back(house: House) -> None:
-    workspace_rows.begin_at(house.tx, house.workspace, 40)
-    workspace_rows.begin_at(house.tx, house.workspace, 30)
+    workspace_state.begin_at(house.tx, house.workspace, 40)
+    workspace_state.begin_at(house.tx, house.workspace, 30)
     assert house.say("user", "hello").seq == 41
 
 
 def test_M13_an_owner_that_was_elected_stays_and_one_that_the_file_named_goes_with_its_name(house: House) -> None:
-    workspace_rows.set_document_owner(house.tx, house.workspace, "bob")
+    workspace_state.set_document_owner(house.tx, house.workspace, "bob")
     house.close()
     house.open()
     assert house.told("document_owner") == "bob", "elected"
@@ -117,16 +117,16 @@ def test_M13_an_owner_that_was_elected_stays_and_one_that_the_file_named_goes_wi
 
 @pytest.mark.parametrize("role", ["document_owner", "coordinator"])
 def test_M13_who_is_gone_and_who_is_alone_holds_no_role(house: House, role: str) -> None:
-    give = {"document_owner": workspace_rows.set_document_owner, "coordinator": workspace_rows.set_coordinator}[role]
+    give = {"document_owner": workspace_state.set_document_owner, "coordinator": workspace_state.set_coordinator}[role]
     for left, holder in (({"alice": house.alice}, "alice"), ({"bob": house.bob}, "alice")):
-        workspace_rows.add_members(house.tx, house.workspace, {"alice": house.alice, "bob": house.bob})
+        workspace_state.add_members(house.tx, house.workspace, {"alice": house.alice, "bob": house.bob})
         give(house.tx, house.workspace, holder)
-        workspace_rows.add_members(house.tx, house.workspace, left)
+        workspace_state.add_members(house.tx, house.workspace, left)
         assert house.told(role) == ""
     third = agent_rows.enrol(house.tx, name="carol")
-    workspace_rows.add_members(house.tx, house.workspace, {"alice": house.alice, "bob": house.bob, "carol": third})
+    workspace_state.add_members(house.tx, house.workspace, {"alice": house.alice, "bob": house.bob, "carol": third})
     give(house.tx, house.workspace, "alice")
-    workspace_rows.add_members(house.tx, house.workspace, {"bob": house.bob, "carol": third})
+    workspace_state.add_members(house.tx, house.workspace, {"bob": house.bob, "carol": third})
     assert house.told(role) == "", "two are left, and the holder is not one of them"
 
 
@@ -227,7 +227,7 @@ def test_O2_what_a_run_was_asked_is_heard_once_however_often_it_is_interrupted(h
 
 def test_D4p_a_message_wakes_at_most_so_many(house: House) -> None:
     many = {f"m{n}": agent_rows.enrol(house.tx, name=f"m{n}") for n in range(51)}
-    workspace_rows.add_members(house.tx, house.workspace, many)
+    workspace_state.add_members(house.tx, house.workspace, many)
     with pytest.raises(BadInput, match="at most 50 members"):
         house.say("user", "@all hello")
     assert channel.read(house.tx, house.workspace) == []
@@ -333,9 +333,9 @@ def test_Q10_work_of_a_workspace_that_is_paused_or_closed_is_not_taken(house: Ho
     house.say("user", "@alice go")
     ageing = queue.Ageing()
     assert queue.head(house.tx, house.alice, now=NOW, ageing=ageing) is not None
-    workspace_rows.pause(house.tx, house.workspace, "a limit")
+    workspace_state.pause(house.tx, house.workspace, "a limit")
     assert queue.head(house.tx, house.alice, now=NOW, ageing=ageing) is None
-    workspace_rows.resume(house.tx, house.workspace)
+    workspace_state.resume(house.tx, house.workspace)
     house.close()
     assert queue.head(house.tx, house.alice, now=NOW, ageing=ageing) is None
 

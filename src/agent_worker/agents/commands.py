@@ -11,7 +11,7 @@ from agent_worker.agents.notices import notice, tell_ended, tell_sender
 from agent_worker.database.database import Row, Transaction
 from agent_worker.work import agent_rows, inbox, limits, queue
 from agent_worker.work.queue import Instruction
-from agent_worker.workspaces import deliveries, workspace_rows
+from agent_worker.workspaces import deliveries, workspace_rows, workspace_state
 
 
 def cancel(tx: Transaction, instruction: str, *, reason: str, now: int) -> str | None:
@@ -88,7 +88,7 @@ def start_agent(tx: Transaction, agent: str) -> None:
 def pause_workspace(tx: Transaction, workspace: str, reason: str, *, now: int) -> None:
     """Pause a workspace whose time is up: what is queued there waits, and the person is told."""
     row = workspace_rows.get(tx, workspace)
-    if row["state"] != "running" or not workspace_rows.pause(tx, workspace, reason):
+    if row["state"] != "running" or not workspace_state.pause(tx, workspace, reason):
         return
     notice(tx, workspace, f"Paused: {reason}. Resume to go on.", "", now=now)
     inbox.ask(tx, "limit", workspace=workspace, ref=workspace, text=reason, now=now)
@@ -96,7 +96,7 @@ def pause_workspace(tx: Transaction, workspace: str, reason: str, *, now: int) -
 
 def resume_workspace(tx: Transaction, workspace: str, *, now: int) -> Sequence[str]:
     """A new allowance for everything a limit stopped here; it goes on where it was."""
-    workspace_rows.resume(tx, workspace)
+    workspace_state.resume(tx, workspace)
     inbox.close_about(tx, "limit", workspace)
     return _continue_limited(tx, "workspace", workspace, now=now)
 

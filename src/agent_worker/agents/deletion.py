@@ -12,7 +12,7 @@ from agent_worker.database.database import Row, Transaction, WholeTransaction
 from agent_worker.memory import audit
 from agent_worker.schedules import schedule
 from agent_worker.work import agent_rows, inbox, queue, sent_texts, steps, threads
-from agent_worker.workspaces import deliveries, workspace_rows
+from agent_worker.workspaces import deliveries, workspace_state
 
 
 def cancel_all(tx: Transaction, agent: str, *, now: int) -> None:
@@ -36,7 +36,7 @@ def erase(tx: Transaction, me: Row, *, who: str = "user", now: int) -> None:
     sent_texts.forget(tx, agent)
     queue.forget(tx, agent)
     deliveries.forget(tx, agent)
-    workspace_rows.unseat(tx, agent)
+    workspace_state.unseat(tx, agent)
     audit.forget_words(tx, agent=agent, who=who, now=now)
     agent_rows.forget(tx, agent)
 

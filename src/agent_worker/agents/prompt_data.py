@@ -22,7 +22,7 @@ from agent_worker.memory import memory, selection, todos
 from agent_worker.memory.library import OWN
 from agent_worker.proposals import store
 from agent_worker.work import queue, threads
-from agent_worker.workspaces import channel, deliveries, workspace_rows
+from agent_worker.workspaces import channel, deliveries, member_rows, workspace_rows
 
 DIGEST = 50  # messages of the channel that are looked at; older ones are counted
 
@@ -70,10 +70,10 @@ def _with_origin(tx: Transaction, data: PromptData) -> PromptData:
 
 
 def _in_workspace(tx: Transaction, brief: Brief, job: Assignment, workspace: str, name: str) -> PromptData:
-    others = workspace_rows.others(tx, workspace, job.fence.agent, limit=NAMES)
+    others = member_rows.others(tx, workspace, job.fence.agent, limit=NAMES)
     place_row = workspace_rows.get(tx, workspace)
     last = place_row["seq"]
-    seen = workspace_rows.seen(tx, workspace, job.fence.agent)
+    seen = member_rows.seen(tx, workspace, job.fence.agent)
     fetched = channel.last(tx, workspace, DIGEST, after=seen)
     mine = deliveries.seqs_open_for(tx, job.fence.agent, workspace, since=fetched[0].seq) if fetched else set()
     digest = [m for m in fetched if m.seq not in mine and m.sender != brief.name]

@@ -12,7 +12,7 @@ from agent_worker.database.database import Row, Transaction, WholeTransaction
 from agent_worker.work import agent_rows, inbox, queue
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.queue import Instruction
-from agent_worker.workspaces import deliveries, routing, workspace_rows
+from agent_worker.workspaces import deliveries, routing, workspace_state
 
 
 def recover(tx: WholeTransaction, owner: str, *, now: int) -> int:
@@ -29,7 +29,7 @@ def _recover_project(tx: Transaction, owner: str, *, now: int) -> int:
     for run in lost:
         _lose(tx, run, "the process it ran in died", now=now)
     agent_rows.free_from_others(tx, owner)
-    workspace_rows.leave_all(tx)
+    workspace_state.leave_all(tx)
     routing.forget_keys(tx, now=now)
     return len(lost)
 

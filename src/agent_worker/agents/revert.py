@@ -17,7 +17,7 @@ from agent_worker.memory.containment import Descent
 from agent_worker.proposals import lifecycle, minutes, store
 from agent_worker.proposals.request import Voter
 from agent_worker.work import queue, threads
-from agent_worker.workspaces import channel, resources, workspace_rows
+from agent_worker.workspaces import channel, member_rows, resources
 
 REASON = "a person took back what it came from"
 _KEPT = pattern(r"Kept as resource ([0-9a-f]{64})")
@@ -77,7 +77,7 @@ def _silence(tx: Transaction, run: Descent, held: Held, *, now: int) -> None:
         posted += channel.hold_back_outcome(tx, run.workspace, number)
     held.messages.setdefault(run.workspace, set()).update(message["seq"] for message in posted)
     store.hold_back_reasons(tx, run.workspace, run.agent, since=run.started_at)
-    workspace_rows.set_status(tx, run.workspace, run.agent, "")
+    member_rows.set_status(tx, run.workspace, run.agent, "")
 
 
 def _withdraw(tx: Transaction, workspace: str, message: str, held: Held, *, now: int) -> list[Row]:

@@ -21,7 +21,7 @@ from agent_worker.work import agent_rows, inbox, limits, queue, steps
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.limits import Charge, Payer, Reached, WorkLimits
 from agent_worker.work.queue import Ageing, Instruction
-from agent_worker.workspaces import deliveries, workspace_rows
+from agent_worker.workspaces import deliveries, workspace_rows, workspace_state
 
 DEATHS = 3  # runs that never came to an end of their own before an instruction is dead
 
@@ -255,7 +255,7 @@ def _stop_before(tx: Transaction, me: Row, first: Row, stop: Reached, *, now: in
 
 def pause_at(tx: Transaction, me: Row, work: Instruction, stop: Reached, *, now: int) -> None:
     if stop.pauses == "context" and work.workspace:
-        fresh = workspace_rows.pause(tx, work.workspace, stop.reason)
+        fresh = workspace_state.pause(tx, work.workspace, stop.reason)
     else:
         fresh = not me["paused"]
         agent_rows.pause(tx, work.agent, stop.reason)

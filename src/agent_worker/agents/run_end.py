@@ -19,7 +19,7 @@ from agent_worker.work import agent_rows, inbox, limits, queue, threads
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.limits import Reached
 from agent_worker.work.queue import Ageing, End, Instruction
-from agent_worker.workspaces import channel, deliveries, resources, routing, workspace_rows
+from agent_worker.workspaces import channel, deliveries, member_rows, resources, routing, workspace_rows
 
 
 def finish(
@@ -60,8 +60,8 @@ def _answer_in_workspace(tx: Transaction, job: Assignment, text: str, *, seen: i
             run=job.run,
         )
         routing.say(tx, speech, now=now)
-    workspace_rows.mark_seen(tx, job.workspace, job.fence.agent, seen)
-    workspace_rows.count_fruitless(tx, job.workspace, job.fence.agent, fruitful=fresh)
+    member_rows.mark_seen(tx, job.workspace, job.fence.agent, seen)
+    member_rows.count_fruitless(tx, job.workspace, job.fence.agent, fruitful=fresh)
 
 
 def _keep_thread(tx: Transaction, job: Assignment, text: str, *, now: int) -> None:
@@ -151,7 +151,7 @@ def give_up(tx: Transaction, job: Assignment, failure: BackendFailure, state: En
     if job.workspace:
         routing.hear(tx, job.run, now=now)
         threads.say(tx, job.fence.agent, job.workspace, who="system", text=reason, kind="failure", run=job.run, now=now)
-        workspace_rows.count_fruitless(tx, job.workspace, job.fence.agent, fruitful=False)
+        member_rows.count_fruitless(tx, job.workspace, job.fence.agent, fruitful=False)
     deliveries.close(tx, job.run, "failed")
     inbox.ask(
         tx,

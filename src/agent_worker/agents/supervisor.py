@@ -25,7 +25,7 @@ from agent_worker.core.ids import new_id
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
 from agent_worker.tools.tool import RunIdentity
 from agent_worker.work import agent_rows
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import member_rows
 
 log = logging.getLogger(__name__)
 
@@ -177,7 +177,7 @@ class Supervisor:
             self._tasks[agent].cancel()
 
     async def _wake_members(self, project: str, workspace: str) -> None:
-        for row in await self._database(project).read(workspace_rows.members, workspace):
+        for row in await self._database(project).read(member_rows.members, workspace):
             self.wake(row["agent"])
 
     def _later(self, coroutine: Coroutine[None, None, None]) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent_worker.core.errors import BadInput, DefinitionError, Problem
-from agent_worker.definitions.agent import AgentDefinition, AgentSettings, PromptSettings
+from agent_worker.definitions.agent import AgentDefinition, AgentSettings
+from agent_worker.definitions.agent_blocks import PromptSettings
 from agent_worker.definitions.block import Broken, Where
 from agent_worker.definitions.checks import (
     check_checkouts,

@@ -14,13 +14,13 @@ from agent_worker.core.address import canonical
 from agent_worker.core.errors import BadInput
 from agent_worker.definitions.agent import (
     AgentDefinition,
-    AgentLimits,
     AgentSettings,
     BackendName,
     Isolation,
     SoulEvolution,
     on_or_off,
 )
+from agent_worker.definitions.agent_blocks import AgentLimits
 from agent_worker.definitions.block import Block, Broken, entries, wrong
 from agent_worker.definitions.fields import (
     Count,

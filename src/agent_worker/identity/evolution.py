@@ -16,7 +16,8 @@ from agent_worker.core.clock import Clock
 from agent_worker.core.errors import Refused, Stale
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import ProjectDatabase, Transaction
-from agent_worker.definitions.agent import Soul, SoulEvolution
+from agent_worker.definitions.agent import SoulEvolution
+from agent_worker.definitions.agent_blocks import Soul
 from agent_worker.files.root import Root
 from agent_worker.identity import proposals, soul
 from agent_worker.identity.change import Change, Evidence

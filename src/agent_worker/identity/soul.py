@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from agent_worker.core.errors import AgentWorkerError, BadInput, DefinitionError, NotFound, Stale
 from agent_worker.core.later import dataclass
-from agent_worker.definitions.agent import Soul
+from agent_worker.definitions.agent_blocks import Soul
 from agent_worker.definitions.problems import validate
 from agent_worker.definitions.rewriting import rewritten
 from agent_worker.definitions.source import parse_source

@@ -31,7 +31,7 @@ from agent_worker.proposals.store import USER, End, Proposal
 from agent_worker.proposals.voting import Outcome, Won, certain, outcome
 from agent_worker.proposals.wording import ROLES, announcement, ending, result, shown_limits
 from agent_worker.work import inbox, queue
-from agent_worker.workspaces import deliveries, routing, workspace_rows
+from agent_worker.workspaces import deliveries, member_rows, routing, workspace_rows, workspace_state
 
 
 def take_effect(tx: Transaction, workspace: Row, proposal: Proposal, *, now: int) -> str:
@@ -43,7 +43,7 @@ def take_effect(tx: Transaction, workspace: Row, proposal: Proposal, *, now: int
         return _set_limits(tx, proposal) if winner == APPROVE and proposal.effect.limits else ""
     if proposal.kind != "assignment" and not proposal.effect.role:
         return ""
-    if winner not in workspace_rows.members_in(tx, workspace["id"]):
+    if winner not in member_rows.members_in(tx, workspace["id"]):
         return f" {winner} is not a member any more, so nothing changes."
     if proposal.kind == "assignment":
         return _assign(tx, proposal, now=now)
@@ -52,9 +52,9 @@ def take_effect(tx: Transaction, workspace: Row, proposal: Proposal, *, now: int
 
 def _give_role(tx: Transaction, workspace: Row, proposal: Proposal) -> str:
     if proposal.effect.role == "coordinator":
-        workspace_rows.set_coordinator(tx, workspace["id"], proposal.outcome)
+        workspace_state.set_coordinator(tx, workspace["id"], proposal.outcome)
     elif may_name_owner(workspace, Voter(proposal.creator)):
-        workspace_rows.set_document_owner(tx, workspace["id"], proposal.outcome)
+        workspace_state.set_document_owner(tx, workspace["id"], proposal.outcome)
     else:
         return f" The workflow names {workspace['document_owner']} as owner of the documents, so nothing changes."
     assert proposal.effect.role
@@ -78,7 +78,7 @@ def _set_limits(tx: Transaction, proposal: Proposal) -> str:
     """Only a person gives more: by asking, or by a vote of their own."""
     if proposal.creator != USER and store.choices(tx, proposal.id).get(USER) != APPROVE:
         return " The user has not approved it, so the limits stay as they are."
-    workspace_rows.grant(tx, proposal.workspace, proposal.effect.limits)
+    workspace_state.grant(tx, proposal.workspace, proposal.effect.limits)
     return f" The limits are {shown_limits(proposal.effect.limits)} now."
 
 
@@ -174,7 +174,7 @@ def spare(tx: Transaction, proposal: Proposal, voter: Voter, why: str, *, now: i
 def _tell(tx: Transaction, proposal: Proposal, effect: str, *, by: Voter, now: int) -> None:
     """Everybody reads it; the asker, who waits for it, is called on unless it knows."""
     asker = proposal.creator
-    knows = asker == by.name or asker not in workspace_rows.members_in(tx, proposal.workspace)
+    knows = asker == by.name or asker not in member_rows.members_in(tx, proposal.workspace)
     speech = routing.OutgoingMessage(
         workspace=proposal.workspace,
         sender=SYSTEM,
@@ -216,7 +216,7 @@ def propose(
     _within_bounds(tx, workspace["id"], cause.root)
     request = _as_stored(tx, request)
     draft = checked(
-        workspace, workspace_rows.members_in(tx, workspace["id"]), request, by=by, cause=cause, then=then, now=now
+        workspace, member_rows.members_in(tx, workspace["id"]), request, by=by, cause=cause, then=then, now=now
     )
     own = request.vote and option_named(draft.options, request.vote)
     proposal = store.add(tx, draft, now=now)

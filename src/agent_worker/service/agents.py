@@ -24,7 +24,7 @@ from agent_worker.service.messages import agent_id, last_words
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.work import agent_rows, limits
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import member_rows, workspace_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,17 +175,17 @@ async def _set_member(service: Service, loaded: LoadedProject, member: Address, 
         raise BadInput(f"{member} is a workflow, not an agent", hint=f"agent-worker {action} {meant}")
     database, supervisor = service.database(loaded), service.runtime.supervisor
     workspace = await database.read(workspace_rows.find_running, member.workspace)
-    row = await database.read(workspace_rows.member_called, workspace["id"], member.agent)
+    row = await database.read(member_rows.member_called, workspace["id"], member.agent)
     away: Literal["", "paused", "stopped"] = ""
     if action in ("pause", "stop"):
         away = "paused" if action == "pause" else "stopped"
     elif row["kind"] == "inline":  # it works nowhere else: whatever held it, it goes on
         await database.write(_let_go_on, row["agent"], now=service.now())
-    await database.write(workspace_rows.set_away, workspace["id"], row["agent"], away)
+    await database.write(member_rows.set_away, workspace["id"], row["agent"], away)
     if action == "stop" and supervisor.works_in(row["agent"]) == workspace["id"]:
         await supervisor.dismiss(row["agent"])
     supervisor.wake(row["agent"])
-    row = await database.read(workspace_rows.member_called, workspace["id"], member.agent)
+    row = await database.read(member_rows.member_called, workspace["id"], member.agent)
     definition = service.runtime.registry.worker(row["agent"], workspace["id"]).definition
     name = str(replace(member, agent=row["name"], workflow=workspace["workflow"], tag=workspace["tag"]))
     wait = (await service.waits(loaded)).get(row["agent"])

@@ -19,7 +19,7 @@ from agent_worker.service.messages import hand_over
 from agent_worker.service.service import Service
 from agent_worker.work import inbox
 from agent_worker.workflows.quiet import held_up
-from agent_worker.workspaces import channel, resources, routing, workspace_rows
+from agent_worker.workspaces import channel, member_rows, resources, routing, workspace_rows
 
 _OF_A_RUN = frozenset({"started", "chunk", "tool_call", "tool_result", "step", "retry", "ended"})
 
@@ -208,7 +208,7 @@ def _failure(tx: Transaction, said: SaidThere) -> Row | None:
 
 
 def _works_here(tx: Transaction, said: SaidThere, agent: str) -> bool:
-    return workspace_rows.member_row(tx, said.workspace, agent) is not None
+    return member_rows.member_row(tx, said.workspace, agent) is not None
 
 
 def _is_of_root(tx: Transaction, said: SaidThere, seq: int) -> bool:

@@ -24,7 +24,7 @@ from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import Stream, StreamItem, operation
 from agent_worker.service.service import Service
 from agent_worker.work.threads import PERSONAL
-from agent_worker.workspaces import channel, workspace_rows
+from agent_worker.workspaces import channel, member_rows, workspace_rows
 
 EVENTS_BEHIND = 1000
 BYTES_BEHIND = 1024 * 1024
@@ -348,4 +348,4 @@ def _place(tx: Transaction, loaded: LoadedProject, at: Address) -> tuple[str, st
     if at.workspace is None:
         return PERSONAL, agent_id(loaded, at.agent or "")
     workspace = workspace_rows.find(tx, at.workspace)["id"]
-    return workspace, workspace_rows.members_in(tx, workspace).get(at.agent, "") if at.agent else None
+    return workspace, member_rows.members_in(tx, workspace).get(at.agent, "") if at.agent else None

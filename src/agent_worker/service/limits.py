@@ -14,7 +14,7 @@ from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.trust.allowances import THE_PROJECT, allowances_of
 from agent_worker.work.limits import Payer, WorkLimits, day_of, spent
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import member_rows, workspace_rows
 
 LATELY = 100  # pieces of work that ended last: what they descend from is still of interest
 
@@ -86,7 +86,7 @@ def _of_workspace(tx: Transaction, service: Service, workspace: str, *, now: int
         workspace=workspace,
         lately=LATELY,
     )
-    members = workspace_rows.members_in(tx, workspace)
+    members = member_rows.members_in(tx, workspace)
     if dearest is None or not members:
         return []
     agent = next(iter(members.values()))

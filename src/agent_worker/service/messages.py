@@ -21,7 +21,15 @@ from agent_worker.service.service import Service
 from agent_worker.service.trust import require_approved
 from agent_worker.work import agent_rows, queue, threads
 from agent_worker.workflows.runtime import Runtime
-from agent_worker.workspaces import channel, deliveries, resources, routing, workspace_rows
+from agent_worker.workspaces import (
+    channel,
+    deliveries,
+    member_rows,
+    resources,
+    routing,
+    workspace_rows,
+    workspace_state,
+)
 from agent_worker.workspaces.channel import Message
 from agent_worker.workspaces.routing import OutgoingMessage, Receipt
 
@@ -236,7 +244,7 @@ def hand_over(
     workspace = workspace_rows.find_running(tx, to.workspace)
     speech = OutgoingMessage(workspace=workspace["id"], sender="user", text=text, to=to.agent)
     receipt = routing.say(tx, speech, now=now, key=key)
-    members = workspace_rows.members_in(tx, workspace["id"]) if receipt.woke else {}
+    members = member_rows.members_in(tx, workspace["id"]) if receipt.woke else {}
     called = (asleep(tx, members[name], workspace) for name in receipt.woke)
     return replace(receipt, asleep=tuple(filter(None, called)))
 
@@ -244,7 +252,7 @@ def hand_over(
 def asleep(tx: Transaction, agent: str, workspace: Row | None = None) -> str:
     """An agent's address if it takes no work, or none of this workspace, until a person lets it; '' if it does."""
     me = agent_rows.identity(tx, agent)
-    member = workspace_rows.member_row(tx, workspace["id"], agent) if workspace else None
+    member = member_rows.member_row(tx, workspace["id"], agent) if workspace else None
     there = f"{member['name']}@{workspace_rows.name_of(workspace)}" if workspace and member else ""
     if member and member["away"]:
         return there
@@ -258,10 +266,10 @@ def _clear(tx: Transaction, loaded: LoadedProject, at: Address) -> None:
         return threads.clear(tx, agent_id(loaded, at.agent or ""), threads.PERSONAL)
     workspace = workspace_rows.find(tx, at.workspace)
     if at.agent is not None:
-        member = workspace_rows.member_called(tx, workspace["id"], at.agent)
+        member = member_rows.member_called(tx, workspace["id"], at.agent)
         return threads.clear(tx, member["agent"], workspace["id"])
-    workspace_rows.clear(tx, workspace["id"])
-    for agent in workspace_rows.members_in(tx, workspace["id"]).values():
+    workspace_state.clear(tx, workspace["id"])
+    for agent in member_rows.members_in(tx, workspace["id"]).values():
         threads.clear(tx, agent, workspace["id"])
 
 
@@ -285,7 +293,7 @@ def _read(tx: Transaction, loaded: LoadedProject, at: Address, pick: _Pick) -> l
     row = workspace_rows.find(tx, at.workspace)
     workspace = row["id"]
     if at.agent is not None:
-        member = workspace_rows.member_called(tx, workspace, at.agent)
+        member = member_rows.member_called(tx, workspace, at.agent)
         return _conversation(tx, member["agent"], workspace, pick)
     if pick.last:
         after = pick.since if pick.before else max(pick.since, row["cleared"])
@@ -314,7 +322,7 @@ def _conversation(tx: Transaction, agent: str, context: str, pick: _Pick) -> lis
 
 def _wakes(tx: Transaction, at: Address, text: str) -> Wakes:
     workspace = workspace_rows.find(tx, at.workspace or WorkspaceName(""))
-    members = tuple(workspace_rows.members_in(tx, workspace["id"]))
+    members = tuple(member_rows.members_in(tx, workspace["id"]))
     if at.agent is not None:
         return Wakes((at.agent,), members=members)
     found = find_mentions(text, members, sender="user")

@@ -28,7 +28,7 @@ from agent_worker.service.rounds import ROUND, undo_round
 from agent_worker.service.service import Service
 from agent_worker.work.threads import PERSONAL
 from agent_worker.workflows.archive import CHANNEL
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import member_rows, workspace_rows
 from agent_worker.workspaces.documents import Documents
 from agent_worker.workspaces.log_files import CONVERSATIONS, HISTORY, RESOURCES
 
@@ -171,7 +171,7 @@ async def _strike_files(service: Service, database: ProjectDatabase, held: Held)
                     await log_files.strike(home, CONVERSATIONS, seqs, dated=True)
             continue
         workspace = await database.read(workspace_rows.get, context)
-        if workspace["directory"] and (name := await database.read(workspace_rows.name_in, context, agent)):
+        if workspace["directory"] and (name := await database.read(member_rows.name_in, context, agent)):
             await log_files.strike(Root(Path(workspace["directory"])), f"{HISTORY}/{name}.jsonl", seqs)
     for id, seqs in held.messages.items():
         workspace = await database.read(workspace_rows.get, id)

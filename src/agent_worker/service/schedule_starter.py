@@ -22,7 +22,7 @@ from agent_worker.service.service import Service
 from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.trust.powers import check_power
 from agent_worker.work import inbox
-from agent_worker.workflows.start import kick_again
+from agent_worker.workflows.kickoff import kick_again
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from agent_worker.service.operation import operation
 from agent_worker.service.schedule_starter import BY_PERSON
 from agent_worker.service.service import Service
 from agent_worker.trust.powers import check_power
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import member_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ async def _members(service: Service, loaded: LoadedProject, text: str) -> _Targe
     member = canonical(address.agent, definition.agents) if address.agent else ""
     if member is None:
         raise NotFound(f"{address.agent} is no member of {workspace}", hint=f"members: {', '.join(definition.agents)}")
-    members = await service.read(loaded, workspace_rows.members_in, running["id"]) if running else {}
+    members = await service.read(loaded, member_rows.members_in, running["id"]) if running else {}
     return _Target(
         members_of=workspace.full,
         member=member,

@@ -22,7 +22,7 @@ from agent_worker.work import inbox
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.start import Start
 from agent_worker.workflows.summary import Summary
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import member_rows, workspace_rows, workspace_state
 from agent_worker.workspaces.documents import first_document
 
 
@@ -127,7 +127,7 @@ async def workflow_set(
     loaded = await service.project(project)
     running = await service.instance(loaded, instance)
     if action == "pause":
-        await service.write(loaded, workspace_rows.pause, running.id, "paused by a person")
+        await service.write(loaded, workspace_state.pause, running.id, "paused by a person")
     else:
         await service.write(loaded, commands.resume_workspace, running.id, now=service.now())
     return await _instance(service, running)
@@ -192,7 +192,7 @@ def _instances(tx: Transaction, waits: Mapping[str, Waiting]) -> list[Running]:
 
 
 def _running(tx: Transaction, row: Row, waits: Mapping[str, Waiting]) -> Running:
-    members = [_member(member, waits) for member in workspace_rows.members(tx, row["id"])]
+    members = [_member(member, waits) for member in member_rows.members(tx, row["id"])]
     name = str(workspace_rows.name_of(row))
     state = "paused" if row["paused"] and row["state"] == "running" else row["state"]
     desk = workspace_rows.at_desk(row, [member.name for member in members])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent_worker.database.database import Transaction
 from agent_worker.tools.tool import RunIdentity, ToolContext, tool
 from agent_worker.work import queue, threads
-from agent_worker.workspaces import channel, routing, workspace_rows
+from agent_worker.workspaces import channel, member_rows, routing
 
 PAGE = 50
 LATELY = 100  # lines of its thread in which a run looks for its own words
@@ -45,7 +45,7 @@ def channel_read(tx: Transaction, context: ToolContext, since: int | None = None
     messages = channel.read(tx, context.identity.workspace, since=start, limit=max(1, min(limit, 200)))
     if not messages:
         return "Nothing new."
-    workspace_rows.mark_seen(tx, context.identity.workspace, context.identity.agent, messages[-1].seq)
+    member_rows.mark_seen(tx, context.identity.workspace, context.identity.agent, messages[-1].seq)
     return _shown(messages)
 
 

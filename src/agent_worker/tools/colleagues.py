@@ -12,7 +12,7 @@ from agent_worker.files.root import Root
 from agent_worker.memory import audit, memory, sharing
 from agent_worker.tools.tool import ToolContext, tool
 from agent_worker.work import inbox
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import member_rows
 
 ASKS = 20  # of one run: more would be probing
 
@@ -21,7 +21,7 @@ ASKS = 20  # of one run: more would be probing
 async def ask_agent(context: ToolContext, agent: str, question: str) -> str:
     """Look up what a colleague knows about something and shares, without waking them. What is private stays so."""
     assert context.identity.workspace
-    members: dict[str, str] = await context.database.read(workspace_rows.members_in, context.identity.workspace)
+    members: dict[str, str] = await context.database.read(member_rows.members_in, context.identity.workspace)
     name = canonical(agent.removeprefix("@"), members)
     if name is None or name == context.identity.name:
         others = ", ".join(each for each in members if each != context.identity.name)

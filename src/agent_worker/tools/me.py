@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent_worker.core.errors import BadInput
 from agent_worker.database.database import Transaction
 from agent_worker.tools.tool import ToolContext, tool
-from agent_worker.workspaces import deliveries, workspace_rows
+from agent_worker.workspaces import deliveries, member_rows
 from agent_worker.workspaces.channel import as_line
 
 
@@ -30,5 +30,5 @@ def my_inbox_ack(tx: Transaction, context: ToolContext, messages: list[int]) -> 
 def my_status_set(tx: Transaction, context: ToolContext, status: str) -> str:
     """Tell the team in a few words what you are doing."""
     assert context.identity.workspace
-    workspace_rows.set_status(tx, context.identity.workspace, context.identity.agent, status[:200])
+    member_rows.set_status(tx, context.identity.workspace, context.identity.agent, status[:200])
     return "Set."

@@ -6,7 +6,7 @@ from agent_worker.core.errors import Refused
 from agent_worker.database.database import Row, Transaction
 from agent_worker.tools.tool import ToolContext, tool
 from agent_worker.work import queue
-from agent_worker.workspaces import routing, workspace_rows
+from agent_worker.workspaces import member_rows, routing, workspace_rows
 from agent_worker.workspaces.document_rows import Author, Document
 from agent_worker.workspaces.documents import Documents, checked_name, first_document
 
@@ -16,7 +16,7 @@ def team_members(tx: Transaction, context: ToolContext) -> str:
     """Who is in this workspace, what each is doing, and what each says about it."""
     assert context.identity.workspace
     workspace = workspace_rows.get(tx, context.identity.workspace)
-    return "\n".join(_member(context, workspace, row) for row in workspace_rows.members(tx, context.identity.workspace))
+    return "\n".join(_member(context, workspace, row) for row in member_rows.members(tx, context.identity.workspace))
 
 
 def _member(context: ToolContext, workspace: Row, row: Row) -> str:

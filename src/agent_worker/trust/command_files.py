@@ -15,7 +15,7 @@ from pathlib import Path
 from agent_worker.core.later import pattern
 from agent_worker.processes.environment import search_path
 from agent_worker.trust.programs import BUILD, SCRIPTS
-from agent_worker.trust.shell import Word
+from agent_worker.trust.shell_words import Word
 
 MATCHES = 200  #: of one pattern
 #: Sets of characters that a shell reads otherwise than we do (`[^a]`, `[[:alpha:]]`), and how they may go on.

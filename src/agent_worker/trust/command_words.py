@@ -16,7 +16,7 @@ from agent_worker.trust.programs import (
     SHELLS,
     is_interpreter,
 )
-from agent_worker.trust.shell import Word
+from agent_worker.trust.shell_words import Word
 
 FILES = 200  #: of one command
 TEXT = 256 * 1024  #: bytes of a script that is read

@@ -21,13 +21,15 @@ from typing import Any, Literal
 from agent_worker.core.address import canonical
 from agent_worker.core.later import dataclass
 from agent_worker.core.remote import Fetched
-from agent_worker.definitions.agent import AgentDefinition, McpServer, ProviderSettings, ToolSettings
+from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.definitions.agent_blocks import McpServer, ProviderSettings, ToolSettings
 from agent_worker.definitions.project import ProjectFiles
 from agent_worker.definitions.workflow import RefMember, SetupStep, WorkflowDefinition
 from agent_worker.trust.allowances import Allowance, of_agent, of_project, of_workflow
 from agent_worker.trust.contents import Content, digest_of, file_content, folder_content, leads_out
+from agent_worker.trust.knowledge import Reach
 from agent_worker.trust.preview import in_ascii, one_line, revealed
-from agent_worker.trust.reach import Reach, reach_of_program, reach_of_shell
+from agent_worker.trust.reach import reach_of_program, reach_of_shell
 
 Kind = Literal[
     "source",

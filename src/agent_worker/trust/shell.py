@@ -1,29 +1,23 @@
 """What a text for the shell says: its simple commands in order, each with what its words may be.
 
-Nothing is run and no file is opened here. A word is all that it may be as far as the text itself shows: variables
-that the text sets are followed, and those from elsewhere make a word unknown. Over-estimates where it must (both ways
-of an `if`, every round of a loop): who asks wants to know what could happen. Above: reach.py, which knows programs.
+Nothing is run and no file is opened here. Over-estimates where it must (both ways of an `if`, every round of a loop):
+who asks wants to know what could happen. Below: shell_words.py. Above: reach.py, which knows programs.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from functools import cache
-from itertools import product
 from typing import TYPE_CHECKING
 
 from agent_worker.core.later import dataclass, pattern
+from agent_worker.trust.shell_words import UNKNOWN, Scope, Word, WordReader, text_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 LONGEST = 256 * 1024  #: bytes of a text that is read
-ALTERNATIVES = 64  #: values of one word
-_GLOB = pattern(r"(?<!\\)[*?[]")
-_BRACES = pattern(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
-_PLAIN_VARIABLE = pattern(r"\$\{(\w+)(?:\[0\])?\}")
 _SETTING = pattern(r"(\w+)=(.*)", re.DOTALL)
 _SET_IF_EMPTY = pattern(r"\$\{(\w+):?=")
 _PART_OF = pattern(r"\$\{(?:\w+|[@*])(?:\[[@*]\])?:([^-=+?].*)\}", re.DOTALL)
@@ -32,18 +26,6 @@ _NUMBER = pattern(r"[-+]?\d*")
 _COMPARES_NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v"})
 _COUNTED_BY_THE_SHELL = frozenset({"RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "EPOCHSECONDS"})
 _CUT_WORD = pattern(rb"\S\\\n\S")  # a word that goes on in the next line: the grammar makes two of it
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """All that one word of a command may be."""
-
-    texts: tuple[str, ...] = ()  #: of one that is unknown: the pieces that can be seen
-    unknown: bool = False  #: a part of it comes from elsewhere
-    glob: bool = False  #: the shell takes it for a pattern of file names
-
-
-UNKNOWN = Word((), unknown=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +69,6 @@ class Unclear:
 Statement = Command | Assigned | Written | Unclear
 
 
-@dataclass(slots=True)
-class Scope:
-    """What the names in a text stand for; the same one may serve several texts, one after the other."""
-
-    variables: dict[str, Word] = field(default_factory=dict)
-    functions: set[str] = field(default_factory=set)
-
-    def assign(self, name: str, value: Word) -> None:
-        """Give a variable one more value. One it had before stays possible: which came last depends on what happens."""
-        old = self.variables.get(name, Word())
-        texts = tuple(dict.fromkeys((*old.texts, *value.texts)))
-        too_many = len(texts) > ALTERNATIVES
-        self.variables[name] = Word(
-            texts[:ALTERNATIVES], old.unknown or value.unknown or too_many, old.glob or value.glob
-        )
-
-
 def statements(text: str, scope: Scope) -> Iterator[Statement]:
     """In the order they stand in, with those inside of substitutions and functions. Assignments change the scope."""
     source = text.encode(errors="replace")
@@ -132,6 +97,7 @@ def _parser() -> Parser:
 class _Reader:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
+        self._words = WordReader(scope)
         self._descriptors: set[int] = set()  # numbers that the grammar takes for arguments: `bash 0< x`
 
     def read(self, node: Node, stdin: Input | None) -> Iterator[Statement]:
@@ -147,7 +113,7 @@ class _Reader:
             case "for_statement":
                 yield from self._loop(node, stdin)
             case "function_definition":
-                self._scope.functions.add(_text(node.child_by_field_name("name")))
+                self._scope.functions.add(text_of(node.child_by_field_name("name")))
                 yield from self._children(node, stdin)
             case "redirected_statement":
                 yield from self._redirected(node, stdin)
@@ -156,7 +122,7 @@ class _Reader:
             case "heredoc_redirect" | "herestring_redirect" | "file_redirect":
                 yield from self._redirect(node)
             case "ERROR":
-                yield Unclear(_text(node))
+                yield Unclear(text_of(node))
                 yield from self._children(node, stdin)
             case _:
                 yield from self._children(node, stdin)
@@ -175,7 +141,7 @@ class _Reader:
             elif child.type.endswith("_redirect"):
                 stdin = self._input(child) or stdin
             elif child.type != "number" or child.start_byte not in self._descriptors:
-                words.append(self.word(child.named_children[0] if child.type == "command_name" else child))
+                words.append(self._words.word(child.named_children[0] if child.type == "command_name" else child))
             yield from self._within(child)
         yield Command(tuple(words), tuple(assigned), stdin)
 
@@ -202,9 +168,9 @@ class _Reader:
                 yield from self._assignment(child)
             elif child.type != "variable_name":
                 yield from self._within(child)
-                word = self.word(child)
+                word = self._words.word(child)
                 if word.unknown or any(re.match(r"[-+]\w*n", text) for text in word.texts):  # -n: by another name
-                    yield Unclear(_text(node))
+                    yield Unclear(text_of(node))
                 for name, value in (found.groups() for found in map(_SETTING.fullmatch, word.texts) if found):
                     self._scope.assign(name, Word((value,)))
                     yield Assigned(name, Word((value,)))
@@ -212,10 +178,10 @@ class _Reader:
     def _unset(self, node: Node) -> Iterator[Statement]:
         """Without PATH a shell looks in the directory it is in."""
         yield from self._children(node, None)
-        names = [self.word(child) for child in node.named_children if child.type != "variable_name"]
+        names = [self._words.word(child) for child in node.named_children if child.type != "variable_name"]
         if any(word.unknown or any("[" in text for text in word.texts) for word in names):
-            yield Unclear(_text(node))
-        if "PATH" in (_text(child) for child in node.named_children) or any("PATH" in word.texts for word in names):
+            yield Unclear(text_of(node))
+        if "PATH" in (text_of(child) for child in node.named_children) or any("PATH" in word.texts for word in names):
             yield Assigned("PATH", Word((".",)))
 
     # --- what the shell evaluates once more
@@ -228,13 +194,13 @@ class _Reader:
             waiting += node.named_children
             if node.type == "expansion":
                 yield from self._of_expansion(node)
-            elif node.type == "command_substitution" and _text(node)[:1] == "`" and "\\" in _text(node):
-                yield Unclear(_text(node))  # what is escaped in there is read only when the rest is
+            elif node.type == "command_substitution" and text_of(node)[:1] == "`" and "\\" in text_of(node):
+                yield Unclear(text_of(node))  # what is escaped in there is read only when the rest is
             elif not all(map(self._is_number, _numbers_in(node))):
-                yield Unclear(_text(node))
+                yield Unclear(text_of(node))
 
     def _of_expansion(self, node: Node) -> Iterator[Statement]:
-        text = _text(node)
+        text = text_of(node)
         if found := _SET_IF_EMPTY.match(text):
             self._scope.assign(found[1], UNKNOWN)
             yield Assigned(found[1], UNKNOWN)
@@ -246,36 +212,36 @@ class _Reader:
     def _is_number(self, node: Node) -> bool:
         match node.type:
             case "variable_name":
-                return self._is_counted(_text(node))
+                return self._is_counted(text_of(node))
             case "word":
-                return _NUMBER.fullmatch(_text(node)) is not None or self._is_counted(_text(node))
-            case "expansion" if _text(node).startswith("${#"):
+                return _NUMBER.fullmatch(text_of(node)) is not None or self._is_counted(text_of(node))
+            case "expansion" if text_of(node).startswith("${#"):
                 return True
-            case "simple_expansion" if _text(node)[1:] in _COUNTED_BY_THE_SHELL - self._scope.variables.keys():
+            case "simple_expansion" if text_of(node)[1:] in _COUNTED_BY_THE_SHELL - self._scope.variables.keys():
                 return True
-        found = self.word(node)
+        found = self._words.word(node)
         return not found.unknown and all(map(_NUMBER.fullmatch, found.texts))
 
     def _is_counted(self, name: str) -> bool:
         if name in _COUNTED_BY_THE_SHELL - self._scope.variables.keys():
             return True
-        value = self._variable(name)
+        value = self._words.variable(name)
         return not value.unknown and all(map(_NUMBER.fullmatch, value.texts))
 
     def _value_of(self, assignment: Node) -> Word:
         value = assignment.child_by_field_name("value")
         if value is None:
             return Word(("",))
-        found = self.word(value)
-        added = "+=" in _text(assignment).partition("=")[0] + "="
+        found = self._words.word(value)
+        added = "+=" in text_of(assignment).partition("=")[0] + "="
         return Word(found.texts, unknown=True) if added else found
 
     def _loop(self, node: Node, stdin: Input | None) -> Iterator[Statement]:
-        name = _text(node.child_by_field_name("variable"))
+        name = text_of(node.child_by_field_name("variable"))
         values = node.children_by_field_name("value")
         for value in values:
             yield from self._within(value)
-        for word in [self.word(value) for value in values] or [UNKNOWN]:  # none: it goes through the arguments
+        for word in [self._words.word(value) for value in values] or [UNKNOWN]:  # none: it goes through the arguments
             self._scope.assign(name, word)
             yield Assigned(name, word)
         body = node.child_by_field_name("body")
@@ -296,146 +262,43 @@ class _Reader:
         elif body is not None:
             yield from self.read(body, stdin)
         if more and (body is None or body.type != "command"):
-            yield Unclear(_text(node))
+            yield Unclear(text_of(node))
         for redirect in redirects:
             yield from self._redirect(redirect)
 
     def _pipeline(self, node: Node, stdin: Input | None) -> Iterator[Statement]:
         inside_heredoc = node.parent is not None and node.parent.type == "heredoc_redirect"
-        said_by: tuple[Word, ...] = (Word((_text(node.parent),)),) if inside_heredoc else ()
+        said_by: tuple[Word, ...] = (Word((text_of(node.parent),)),) if inside_heredoc else ()
         for number, child in enumerate(node.named_children):
             yield from self.read(child, Input(said_by=said_by) if number or inside_heredoc else stdin)
-            said_by += self._words_within(child)
+            said_by += self._words.words_within(child)
 
     def _input(self, redirect: Node) -> Input | None:
         match redirect.type:
             case "heredoc_redirect":
                 body = next((child for child in redirect.named_children if child.type == "heredoc_body"), None)
-                return Input(text=_text(body) if _is_quoted(redirect) else re.sub(r"\\([$`\\])", r"\1", _text(body)))
+                return Input(
+                    text=text_of(body) if _is_quoted(redirect) else re.sub(r"\\([$`\\])", r"\1", text_of(body))
+                )
             case "herestring_redirect":
-                word = self.word(redirect.named_children[-1])
+                word = self._words.word(redirect.named_children[-1])
                 return Input() if word.unknown or len(word.texts) != 1 else Input(text=word.texts[0])
             case "file_redirect" if _operator(redirect) in ("<", "<>"):
                 destination = redirect.child_by_field_name("destination")
-                return Input(file=self.word(destination) if destination is not None else UNKNOWN)
+                return Input(file=self._words.word(destination) if destination is not None else UNKNOWN)
         return None
 
     def _redirect(self, node: Node) -> Iterator[Statement]:
         destination = node.child_by_field_name("destination")
         is_file = destination is not None and destination.type != "number"  # which is another descriptor
         if node.type == "file_redirect" and destination is not None and is_file and ">" in _operator(node):
-            yield Written(self.word(destination))
-        if node.type == "heredoc_redirect" and not _is_quoted(node) and "`" in _text(node):
-            yield Unclear(_text(node))  # the grammar does not look into it
+            yield Written(self._words.word(destination))
+        if node.type == "heredoc_redirect" and not _is_quoted(node) and "`" in text_of(node):
+            yield Unclear(text_of(node))  # the grammar does not look into it
         for child in node.named_children:
             # A here-document may be followed by the rest of its line: `cat <<E | sh`, `cat <<E && ./x`.
             follows = node.type == "heredoc_redirect" and not child.type.startswith("heredoc")
             yield from self.read(child, None) if follows else self._within(child)
-
-    # --- words ----------------------------------------------------------------------------------------
-
-    def word(self, node: Node) -> Word:
-        match node.type:
-            case "word" | "number" | "string_content" | "extglob_pattern" | "regex":
-                return _literal(_text(node))
-            case "raw_string":
-                return Word((_text(node)[1:-1],))
-            case "ansi_c_string":
-                text = _text(node)[2:-1]
-                return UNKNOWN if "\\" in text else Word((text,))
-            case "string" | "translated_string":
-                return self._string(node)
-            case "concatenation":
-                return self._joined([self.word(child) for child in node.named_children], _text(node))
-            case "array":
-                each = [self.word(child) for child in node.named_children]
-                texts = tuple(text for word in each for text in word.texts)
-                return Word(texts[:ALTERNATIVES], len(each) != 1 or each[0].unknown, any(word.glob for word in each))
-            case "simple_expansion" | "expansion":
-                return _split(self._expanded(node))
-            case "command_substitution":
-                return self._substituted(node)
-            case "process_substitution":
-                return self._printed(node)
-            case "arithmetic_expansion":
-                return Word(("0",))
-        return Word(self._pieces(node), unknown=True)
-
-    def _string(self, node: Node) -> Word:
-        """The gaps between the parts are text too: the grammar leaves out blanks there."""
-        source, start, end = _text(node), node.start_byte, node.end_byte - 1
-        raw, at = source.encode(), node.start_byte + 1
-        parts: list[Word] = []
-        for child in node.named_children:
-            parts.append(Word((_unquoted(raw[at - start : child.start_byte - start].decode()),)))
-            is_text = child.type == "string_content"
-            parts.append(Word((_unquoted(_text(child)),)) if is_text else self._kept_whole(child))
-            at = child.end_byte
-        parts.append(Word((_unquoted(raw[at - start : max(at, end) - start].decode()),)))
-        joined = self._joined(parts, "")
-        return Word(joined.texts, joined.unknown)
-
-    def _expanded(self, node: Node) -> Word:
-        if node.type == "simple_expansion":
-            return self._variable(_text(node)[1:])
-        plain = _PLAIN_VARIABLE.fullmatch(_text(node))
-        return self._variable(plain[1]) if plain else Word(self._pieces(node), unknown=True)
-
-    def _kept_whole(self, node: Node) -> Word:
-        found = self._expanded(node) if node.type.endswith("expansion") else self.word(node)
-        return Word(found.texts, found.unknown)
-
-    def _joined(self, parts: list[Word], source: str) -> Word:
-        if any(part.unknown for part in parts) or _BRACES.search(source):
-            pieces = [text for part in parts for text in part.texts if text]
-            return Word(tuple(dict.fromkeys(pieces))[:ALTERNATIVES], unknown=True)
-        texts = ["".join(each) for each in _first(product(*(part.texts for part in parts)))]
-        return Word(tuple(dict.fromkeys(texts)), len(texts) > ALTERNATIVES, any(part.glob for part in parts))
-
-    def _variable(self, name: str) -> Word:
-        if name in ("?", "#", "$", "!", "-"):
-            return Word(("0",))
-        return self._scope.variables.get(name, UNKNOWN)
-
-    def _pieces(self, node: Node) -> tuple[str, ...]:
-        found = [_text(child) for child in node.named_children if child.type in ("word", "string_content")]
-        return tuple(found[:ALTERNATIVES])
-
-    def _substituted(self, node: Node) -> Word:
-        """What it prints. `$(dirname "$0")` and `$(cd x && pwd)` are how scripts find what lies beside them."""
-        commands = [self._words_of(command) for command in _commands_of(node)]
-        match [[word.texts for word in words] for words in commands if not any(word.unknown for word in words)]:
-            case [[("pwd",)]]:
-                return Word((".",))
-            case [[("dirname",), paths]] if len(commands) == 1:
-                return Word(tuple(path.rpartition("/")[0] or "." for path in paths))
-            case [[("cd",), paths], [("pwd",), *_]] if len(commands) == 2:
-                return Word(paths)
-        return self._printed(node)
-
-    def _printed(self, node: Node) -> Word:
-        """Output that nobody knows; the words of whoever prints it may name a file."""
-        texts = [text for word in self._words_within(node) for text in word.texts]
-        return Word(tuple(texts[:ALTERNATIVES]), unknown=True)
-
-    def _words_of(self, command: Node) -> list[Word]:
-        parts = [child for child in command.named_children if child.type == "command_name" or _is_word(child)]
-        return [self.word(part.named_children[0] if part.type == "command_name" else part) for part in parts]
-
-    def _words_within(self, node: Node) -> tuple[Word, ...]:
-        """The words of every command inside."""
-        if node.type == "command":
-            return tuple(self._words_of(node))
-        return tuple(word for child in node.named_children for word in self._words_within(child))
-
-
-def _commands_of(node: Node) -> Iterator[Node]:
-    """The commands that a substitution consists of, not those inside of them."""
-    for child in node.named_children:
-        if child.type == "command":
-            yield child
-        elif child.type in ("list", "redirected_statement", "pipeline"):
-            yield from _commands_of(child)
 
 
 def _behind(nodes: Iterable[Node]) -> list[Node]:
@@ -451,7 +314,7 @@ def _behind(nodes: Iterable[Node]) -> list[Node]:
 
 def _numbers_in(node: Node) -> list[Node]:
     """The parts of a node that are read as numbers, if it is one of those that have such parts."""
-    text = _text(node)
+    text = text_of(node)
     match node.type:
         case "arithmetic_expansion":
             return _leaves(node)
@@ -462,11 +325,11 @@ def _numbers_in(node: Node) -> list[Node]:
             return [leaf for child in node.named_children if child != body for leaf in _leaves(child)]
         case "subscript":
             index = node.child_by_field_name("index")
-            return _leaves(index) if index is not None and _text(index) not in ("@", "*") else []
+            return _leaves(index) if index is not None and text_of(index) not in ("@", "*") else []
         case "binary_expression" | "unary_expression":
-            operators = {_text(child) for child in node.named_children if child.type == "test_operator"}
+            operators = {text_of(child) for child in node.named_children if child.type == "test_operator"}
             others = [child for child in node.named_children if child.type != "test_operator"]
-            is_name = operators == {"-v"} and re.fullmatch(r"\w+", _text(others[-1]) if others else "")
+            is_name = operators == {"-v"} and re.fullmatch(r"\w+", text_of(others[-1]) if others else "")
             return others if operators & _COMPARES_NUMBERS and not is_name else []
     return []
 
@@ -479,36 +342,7 @@ def _leaves(node: Node) -> list[Node]:
 
 
 def _is_quoted(heredoc: Node) -> bool:
-    return any(sign in _text(heredoc.named_children[0]) for sign in "'\"\\")
-
-
-def _is_word(node: Node) -> bool:
-    return node.type != "variable_assignment" and not node.type.endswith("_redirect")
-
-
-def _first(values: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    for number, value in enumerate(values):
-        if number > ALTERNATIVES:
-            return
-        yield value
-
-
-def _split(word: Word) -> Word:
-    """Without quotes a value with blanks becomes several words, and nobody knows which of them stands where."""
-    if not any(re.search(r"\s", text) for text in word.texts):
-        return word
-    return Word(tuple(part for text in word.texts for part in text.split())[:ALTERNATIVES], unknown=True)
-
-
-def _literal(text: str) -> Word:
-    if _BRACES.search(text):
-        return Word((), unknown=True)
-    plain = re.sub(r"\\(\n)?", "", text) if "\\" in text else text
-    return Word((plain,), glob=_GLOB.search(text) is not None)
-
-
-def _unquoted(text: str) -> str:
-    return re.sub(r'\\([$`"\\])', r"\1", text.replace("\\\n", "")) if "\\" in text else text
+    return any(sign in text_of(heredoc.named_children[0]) for sign in "'\"\\")
 
 
 def _operator(redirect: Node) -> str:
@@ -516,8 +350,4 @@ def _operator(redirect: Node) -> str:
 
 
 def _name_of(assignment: Node) -> str:
-    return re.split(r"\[|\+?=", _text(assignment), maxsplit=1)[0]
-
-
-def _text(node: Node | None) -> str:
-    return (node.text or b"").decode(errors="replace") if node is not None else ""
+    return re.split(r"\[|\+?=", text_of(assignment), maxsplit=1)[0]

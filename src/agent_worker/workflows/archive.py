@@ -11,7 +11,7 @@ from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
 from agent_worker.proposals import store
 from agent_worker.work import inbox, queue, sent_texts, steps, threads
-from agent_worker.workspaces import channel, deliveries, document_rows, resources, workspace_rows
+from agent_worker.workspaces import channel, deliveries, document_rows, resources, workspace_rows, workspace_state
 
 FOLDER = ".archive"
 CHANNEL = "channel.jsonl"
@@ -59,4 +59,4 @@ def erase(tx: Transaction, workspace: str) -> None:
     """Provider `memory` keeps nothing: whatever was said and done here goes with the workspace. What it cost stays."""
     for keeper in _KEEPERS:
         keeper.forget_workspace(tx, workspace)
-    workspace_rows.erase(tx, workspace)
+    workspace_state.erase(tx, workspace)

@@ -21,7 +21,7 @@ from agent_worker.workflows.quiet import QuietWatch, close_if_quiet, kept_by
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workflows.summary import Summary, summarise
 from agent_worker.workflows.working_copies import WorkingCopies
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import workspace_rows, workspace_state
 from agent_worker.workspaces.log_files import Target
 
 
@@ -121,7 +121,7 @@ def _cancel_all(tx: Transaction, workspace: str, reason: str, *, now: int) -> No
         commands.cancel(tx, row["id"], reason=reason, now=now)
     inbox.close_limits(tx, workspace)
     cancel_all(tx, workspace, reason, now=now)
-    workspace_rows.close_workspace(tx, workspace, reason=reason, now=now)
+    workspace_state.close_workspace(tx, workspace, reason=reason, now=now)
 
 
 def _leave_no_trace(tx: Transaction, workspace: str) -> None:

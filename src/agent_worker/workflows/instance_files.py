@@ -20,10 +20,10 @@ from agent_worker.workflows import archive
 from agent_worker.workflows.interpolation import interpolate
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workflows.working_copy import FOLDER, WorkingCopy
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import workspace_rows, workspace_state
 from agent_worker.workspaces.documents import Documents
 from agent_worker.workspaces.log_files import HISTORY, Target, last_seq
-from agent_worker.workspaces.workspace_rows import NewWorkspace
+from agent_worker.workspaces.workspace_state import NewWorkspace
 
 
 def make_places(root: Path, workspace: NewWorkspace, copies: Mapping[str, WorkingCopy]) -> None:
@@ -40,7 +40,7 @@ async def go_on_after(
     said = await asyncio.to_thread(last_seq, root, archive.CHANNEL, dated=False)
     workspace = await database.read(workspace_rows.get, id)
     if workspace["seq"] < said:
-        await database.write(workspace_rows.begin_at, id, said)
+        await database.write(workspace_state.begin_at, id, said)
         if workspace["seq"]:  # it knew this workspace: it has gone back, and nobody shall learn that by chance
             text = (
                 f"{workspace['workflow']}: the database knows its messages up to {workspace['seq']}, and its "

@@ -15,7 +15,7 @@ from agent_worker.definitions.settings import QUIET_MOMENT
 from agent_worker.proposals import store
 from agent_worker.proposals.lifecycle import cancel_all
 from agent_worker.work import inbox, queue
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import workspace_rows, workspace_state
 
 MOMENT = QUIET_MOMENT  # seconds
 
@@ -116,5 +116,5 @@ def close_if_quiet(tx: Transaction, workspace: str, *, keeps: bool = False, now:
     if _under_way(tx, workspace) or (keeps and kept_by(tx, workspace)):
         return False
     cancel_all(tx, workspace, "the workflow ended", now=now)
-    workspace_rows.close_workspace(tx, workspace, now=now)
+    workspace_state.close_workspace(tx, workspace, now=now)
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import field, replace
 from datetime import timedelta
@@ -15,21 +15,16 @@ from agent_worker.agents import commands
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import MAIN, check_no_secret, check_tag
 from agent_worker.core.clock import from_micros
-from agent_worker.core.errors import BadInput, Refused, StorageFault, trouble_of
+from agent_worker.core.errors import Refused, StorageFault, trouble_of
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.later import dataclass
-from agent_worker.core.mentions import find_mentions, nobody_called
 from agent_worker.core.remote import Fetched
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
-from agent_worker.definitions.workflow import RefMember, WorkflowDefinition, WorkspaceSettings
-from agent_worker.proposals import lifecycle
-from agent_worker.proposals.lifecycle import SYSTEM
-from agent_worker.proposals.request import ProposalRequest, Said, Voter
+from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
 from agent_worker.trust.powers import powers_of
 from agent_worker.workflows import archive
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.instance_files import (
-    ELECT,
     copies_for,
     go_on_after,
     keep_logs,
@@ -37,14 +32,15 @@ from agent_worker.workflows.instance_files import (
     new_workspace,
     tidy,
 )
-from agent_worker.workflows.interpolation import interpolate, interpolate_marked
+from agent_worker.workflows.interpolation import interpolate
+from agent_worker.workflows.kickoff import kick_off, refuse_nobody
 from agent_worker.workflows.quiet import QuietWatch
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workflows.setup import run_setup
 from agent_worker.workflows.values import values_of
 from agent_worker.workflows.working_copies import WorkingCopies
-from agent_worker.workspaces import routing, workspace_rows
-from agent_worker.workspaces.workspace_rows import NewWorkspace
+from agent_worker.workspaces import member_rows, workspace_rows, workspace_state
+from agent_worker.workspaces.workspace_state import NewWorkspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +69,14 @@ async def start(runtime: Runtime, loaded: LoadedProject, wanted: Start) -> Insta
     for setup in (power for power in powers if power.kind == "setup"):
         check = partial(runtime.gate.still_approved, root, setup)
         values |= await run_setup(wanted.workflow.setup, values, root=root, check=check)
-    await _refuse_nobody(runtime.database.of(loaded.id), wanted, values)
+    if wanted.ends == "quiet":
+        database = runtime.database.of(loaded.id)
+        await refuse_nobody(database, wanted.workflow, wanted.tag, values, wanted.message)
     async with _undone_on_failure(
-        runtime, loaded, workspace_rows.close_workspace, now=runtime.clock.micros()
+        runtime, loaded, workspace_state.close_workspace, now=runtime.clock.micros()
     ) as opening:
         instance = await _open(runtime, loaded, wanted, values, opening)
-        await _kick_off(instance, wanted.workflow, values, wanted.message, wanted.material)
+        await kick_off(instance, wanted.workflow, values, wanted.message, wanted.material)
     return instance
 
 
@@ -86,9 +84,9 @@ async def reopen(runtime: Runtime, loaded: LoadedProject, workflow: WorkflowDefi
     """Go on with an instance whose host died: set-up and kickoff are not done again."""
     wanted = Start(workflow, tag=workspace["tag"], file=workspace["file"], ends=workspace["ends"])
     values = json.loads(workspace["given"])
-    async with _undone_on_failure(runtime, loaded, workspace_rows.leave) as opening:
+    async with _undone_on_failure(runtime, loaded, workspace_state.leave) as opening:
         instance = await _open(runtime, loaded, wanted, values, opening)
-        await _kick_off(instance, workflow, values, None)  # in case it was not reached; the same key says it once
+        await kick_off(instance, workflow, values, None)  # in case it was not reached; the same key says it once
     return instance
 
 
@@ -128,8 +126,8 @@ async def _open(
     workspace = replace(workspace, given=json.dumps(values))
     async with runtime.opening:
         instance = opening.instance = await _prepare(runtime, loaded, wanted.workflow, workspace, values, opening)
-        await instance.database.write(workspace_rows.let_in, instance.id)
-    for agent in (await instance.database.read(workspace_rows.members_in, instance.id)).values():
+        await instance.database.write(workspace_state.let_in, instance.id)
+    for agent in (await instance.database.read(member_rows.members_in, instance.id)).values():
         await runtime.public.publish(runtime.registry.worker(agent, instance.id))
     await runtime.supervisor.wake_all()  # what was queued before everybody was a member
     return instance
@@ -149,7 +147,7 @@ async def _prepare(
     copies = copies_for(loaded, workflow, workspace)
     # Before anything is stored: a link on the way to its files is refused, and none of ours.
     await asyncio.to_thread(make_places, loaded.project.root, workspace, copies)
-    known = await database.read(workspace_rows.kept, workspace)
+    known = await database.read(workspace_state.kept, workspace)
     used_before = directory if known is None and not workspace.bound else None
     if used_before:  # what the last one left there is set aside before this one has anything
         await asyncio.to_thread(archive.set_aside, used_before, now=runtime.clock.now(), kept=kept)
@@ -160,7 +158,7 @@ async def _prepare(
     notes = {name: interpolate(m.append, values) for name, m in workflow.agents.items() if isinstance(m, RefMember)}
     working_copies = {name: copy.files for name, copy in copies.items()}
     members = await runtime.loader.add_members(loaded, workflow, id, workspace.name, notes, working_copies)
-    await database.write(workspace_rows.add_members, id, members)
+    await database.write(workspace_state.add_members, id, members)
     opened = await database.read(workspace_rows.get, id)
     began = opened["started_at"]  # earlier, if its host died since
     if directory is not None:
@@ -202,74 +200,8 @@ def _set_alarm(
     return asyncio.create_task(ring(), name=f"alarm of {id}")
 
 
-async def _refuse_nobody(database: ProjectDatabase, wanted: Start, values: Mapping[str, str]) -> None:
-    """What ends when everybody is done would end at once if nobody is called on, and look as if all were well."""
-    workflow, members = wanted.workflow, list(wanted.workflow.agents)
-    said = _first_words(workflow, values, wanted.message)
-    called = [find_mentions(text, members, sender="user", quoted=inserted) for text, inserted in said]
-    if wanted.ends != "quiet" or not said or any(each.names for each in called) or workflow.has_desk:
-        return
-    if await database.read(workspace_rows.coordinator_of, workflow.name, wanted.tag):
-        return
-    unknown = [name for each in called for name in each.unknown]
-    which = f" (nobody is called {', '.join(unknown)})" if unknown else ""
-    word = f'agent-worker run {workflow.name} "@{members[0]} …"' if wanted.message else f"@{members[0]} in its kickoff"
-    raise BadInput(
-        f"{nobody_called(members)}{which}",
-        hint=f"{word}; or, in the file of {workflow.name}, desk: {members[0]} (who answers when nobody is called on)",
-    )
-
-
-def _first_words(
-    workflow: WorkflowDefinition, values: Mapping[str, str], message: str | None
-) -> list[tuple[str, Sequence[tuple[int, int]]]]:
-    """The kickoff and the message, each with the parts of it that were filled in."""
-    filled = [interpolate_marked(workflow.kickoff, values)] if workflow.kickoff else []
-    said: list[tuple[str, Sequence[tuple[int, int]]]] = [(each.text.strip("\n"), each.inserted) for each in filled]
-    return [*said, (message, ())] if message else said
-
-
-async def _kick_off(
-    instance: Instance, workflow: WorkflowDefinition, values: Mapping[str, str], message: str | None, material: str = ""
-) -> None:
-    said = _first_words(workflow, values, message)
-    if material:  # with what was said before it: alone it calls on nobody
-        said.append(_with_material(*said.pop(), material))
-    settings = workflow.workspace or WorkspaceSettings()
-    elects = settings.document_owner == ELECT and len(instance.members) > 1
-    # Once, also when the host dies right now and the instance is gone on with.
-    key = f"{routing.KICKOFF}{instance.id}/{instance.started_at}"
-    now = instance.runtime.clock.micros()
-    await instance.database.write(_begin, instance.id, said, list(workflow.agents) if elects else [], key, now=now)
-
-
-async def kick_again(
-    instance: Instance, workflow: WorkflowDefinition, text: str | None, *, material: str = "", key: str
-) -> None:
-    """In one that is kept alive: say the kickoff once more, or this text instead; the same key says it once."""
-    runtime = instance.runtime
-    quoted: Sequence[tuple[int, int]] = ()
-    if text is None:
-        given = json.loads((await instance.database.read(workspace_rows.get, instance.id))["given"])
-        filled = interpolate_marked(workflow.kickoff or "", given)
-        text, quoted = filled.text.strip("\n"), filled.inserted
-    said, spans = _with_material(text, quoted, material)
-    speech = routing.OutgoingMessage(instance.id, "user", said, quoted=spans)
-    await instance.database.write(routing.say, speech, now=runtime.clock.micros(), key=key)
-
-
-def _with_material(
-    text: str, quoted: Sequence[tuple[int, int]], material: str
-) -> tuple[str, Sequence[tuple[int, int]]]:
-    """The text with somebody else's words after it, and the spans in which no mention counts."""
-    if not material:
-        return text, quoted
-    whole = f"{text}\n\n{material}"
-    return whole, (*quoted, (len(text), len(whole)))
-
-
 def _open_workspace(tx: Transaction, workspace: NewWorkspace, opening: _Opening, *, now: int) -> str:
-    id = workspace_rows.open_workspace(tx, workspace, now=now)
+    id = workspace_state.open_workspace(tx, workspace, now=now)
     opening.workspaces.append(id)  # here: it is stored even if whoever asked for it does not wait for the answer
     return id
 
@@ -278,22 +210,3 @@ def _undo_workspaces(tx: Transaction, /, opening: _Opening, undo: Callable[..., 
     """After everything that was written before: only now is it sure what was opened."""
     for id in opening.workspaces:
         undo(tx, id, **how)
-
-
-def _begin(tx: Transaction, workspace: str, said: Said, candidates: Sequence[str], key: str, *, now: int) -> None:
-    """Say how it starts; where an owner of the documents is to be elected, that comes first."""
-    if routing.accepted(tx, key):
-        return
-    row = workspace_rows.get(tx, workspace)
-    if candidates and not row["document_owner"]:
-        question = "Who owns the documents of this workspace? Only the owner writes them; the others suggest."
-        request = ProposalRequest(
-            question, kind="election", options=candidates, role="document_owner", fallback=candidates[0]
-        )
-        lifecycle.propose(tx, row, request, by=Voter(SYSTEM), then=said, now=now)
-    else:
-        for text, quoted in said:
-            routing.say(
-                tx, routing.OutgoingMessage(workspace=workspace, sender="user", text=text, quoted=quoted), now=now
-            )
-    routing.accept(tx, key, workspace, now=now)

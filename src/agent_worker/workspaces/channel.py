@@ -10,7 +10,7 @@ from agent_worker.core.events import Posted
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import workspace_state
 
 Kind = Literal["message", "system", "proposal", "decision"]
 LATELY = 500  # messages of a channel among which a repetition is noticed
@@ -89,7 +89,7 @@ class Draft:
 
 
 def post(tx: Transaction, draft: Draft, *, now: int) -> Message:
-    seq = workspace_rows.next_seq(tx, draft.workspace)
+    seq = workspace_state.next_seq(tx, draft.workspace)
     if seq is None:
         raise NotRunning("this workspace is closed: nothing can be said here any more")
     id = new_id("m")

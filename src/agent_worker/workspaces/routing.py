@@ -18,7 +18,7 @@ from agent_worker.core.text import plural
 from agent_worker.database.database import Transaction
 from agent_worker.work import inbox, queue, threads
 from agent_worker.work.queue import Lane, Order
-from agent_worker.workspaces import channel, deliveries, resources, workspace_rows
+from agent_worker.workspaces import channel, deliveries, member_rows, resources, workspace_rows
 from agent_worker.workspaces.channel import Draft, Message
 
 MESSAGE_LIMIT = 256 * 1024
@@ -67,14 +67,8 @@ def say(tx: Transaction, speech: OutgoingMessage, *, now: int, key: str | None =
         return Receipt(id=known)
     agents: dict[str, str] = {}
     if speech.to is not None or speech.calls or "@" in speech.text or speech.sender == "user":
-        agents = workspace_rows.members_in(tx, speech.workspace)
-    if speech.to is not None and speech.to not in agents:
-        workspace = workspace_rows.get(tx, speech.workspace)
-        raise Refused(
-            f'{speech.to} is not a participant in workflow "{workspace["workflow"]}". '
-            f"Add {speech.to} to .workflows/{workspace['workflow']}.yaml first.",
-            hint=f"its members are: {', '.join(agents)}",
-        )
+        agents = member_rows.members_in(tx, speech.workspace)
+    _check_recipient(tx, speech, agents)
     found = Mentions(names=speech.calls) if speech.calls is not None else _mentions(speech, agents)
     called = found.names if speech.to is None else (speech.to,)
     desk = "" if called else _desk(tx, speech, agents)
@@ -83,34 +77,12 @@ def say(tx: Transaction, speech: OutgoingMessage, *, now: int, key: str | None =
         raise BadInput(f"a message wakes at most {RECIPIENTS} members; this one names {len(called)}")
     failpoint("accept.before_message")
     message = _post(tx, speech, called, now=now)
-    lane = Lane.IMMEDIATE if speech.to is None else Lane.NORMAL
     for name in called:
-        deliveries.deliver(tx, message, agents[name])
-        order = Order(
-            agent=agents[name],
-            text=message.text,
-            source="channel" if speech.to is None else "workspace",
-            sender=speech.sender,
-            lane=lane,
-            root=message.root,
-            workspace=speech.workspace,
-            message=message.id,
-            hop=message.hop,
-            continues=continued(tx, agents[name], speech.workspace, speech.text),
-        )
-        queue.put(tx, order, now=now)
+        _give_work(tx, speech, message, agents[name], now=now)
     if speech.sender == "user" and called:
         inbox.close_mentions(tx, speech.workspace, (agents[name] for name in called))
     if found.user and speech.sender != "user":
-        inbox.ask(
-            tx,
-            "mention",
-            workspace=speech.workspace,
-            agent=agents.get(speech.sender),
-            ref=message.id,
-            text=f"{speech.sender}: {message.text[:500]}",
-            now=now,
-        )
+        _ask_the_person(tx, speech, message, agents.get(speech.sender), now=now)
     if key:
         accept(tx, key, message.id, now=now)
     return Receipt(
@@ -122,6 +94,46 @@ def say(tx: Transaction, speech: OutgoingMessage, *, now: int, key: str | None =
         resource=message.resource,
         desk=desk,
         told=_missed(found, called, agents) if speech.sender == "user" else "",
+    )
+
+
+def _check_recipient(tx: Transaction, speech: OutgoingMessage, members: Collection[str]) -> None:
+    if speech.to is not None and speech.to not in members:
+        workspace = workspace_rows.get(tx, speech.workspace)
+        raise Refused(
+            f'{speech.to} is not a participant in workflow "{workspace["workflow"]}". '
+            f"Add {speech.to} to .workflows/{workspace['workflow']}.yaml first.",
+            hint=f"its members are: {', '.join(members)}",
+        )
+
+
+def _give_work(tx: Transaction, speech: OutgoingMessage, message: Message, agent: str, *, now: int) -> None:
+    """Whom a message calls on finds it among its messages and has it in its queue."""
+    deliveries.deliver(tx, message, agent)
+    order = Order(
+        agent=agent,
+        text=message.text,
+        source="channel" if speech.to is None else "workspace",
+        sender=speech.sender,
+        lane=Lane.IMMEDIATE if speech.to is None else Lane.NORMAL,
+        root=message.root,
+        workspace=speech.workspace,
+        message=message.id,
+        hop=message.hop,
+        continues=continued(tx, agent, speech.workspace, speech.text),
+    )
+    queue.put(tx, order, now=now)
+
+
+def _ask_the_person(tx: Transaction, speech: OutgoingMessage, message: Message, agent: str | None, *, now: int) -> None:
+    inbox.ask(
+        tx,
+        "mention",
+        workspace=speech.workspace,
+        agent=agent,
+        ref=message.id,
+        text=f"{speech.sender}: {message.text[:500]}",
+        now=now,
     )
 
 

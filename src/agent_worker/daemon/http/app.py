@@ -57,19 +57,7 @@ async def make_app(identity: Identity) -> App:
     entries = RunTokens(tokens, f"http://{authority(identity.host, identity.port)}/mcp")
     async with AsyncExitStack() as opening:
         private = Root.private(identity.home)
-        chosen = with_environment(read_settings(identity.home), os.environ)
-        kept = kept_for(os.environ, timedelta(seconds=chosen.keep_prompts))
-        chosen = chosen.model_copy(update={"keep_prompts": kept.total_seconds()})
-        space = Space.of(identity.home, chosen.warn_free, chosen.stop_free)
-        reached_by = f"{HOME_VARIABLE}={shlex.quote(str(identity.home))} agent-worker"
-        settings = RuntimeSettings(
-            database=_database(identity.home),
-            trust=private,
-            programs=identity.home / "programs",
-            space=space,
-            reached_by=reached_by,
-            chosen=chosen,
-        )
+        settings = _settings(identity, private)
         runtime = await opening.enter_async_context(open_runtime(settings, tool_access=entries, redact=identity.redact))
         entries.identity_of = runtime.supervisor.identity
         service = Service(runtime, closing=identity.stopping)
@@ -105,6 +93,20 @@ async def make_app(identity: Identity) -> App:
     app.router.redirect_slashes = False
     app.state.redact = identity.redact
     return RequestGuard(app, tokens, identity.host, identity.port, {"/health": {"GET"}} | STRANGERS)
+
+
+def _settings(identity: Identity, private: Root) -> RuntimeSettings:
+    """What the home's settings and the environment say of the runtime."""
+    chosen = with_environment(read_settings(identity.home), os.environ)
+    kept = kept_for(os.environ, timedelta(seconds=chosen.keep_prompts))
+    return RuntimeSettings(
+        database=_database(identity.home),
+        trust=private,
+        programs=identity.home / "programs",
+        space=Space.of(identity.home, chosen.warn_free, chosen.stop_free),
+        reached_by=f"{HOME_VARIABLE}={shlex.quote(str(identity.home))} agent-worker",
+        chosen=chosen.model_copy(update={"keep_prompts": kept.total_seconds()}),
+    )
 
 
 def _database(home: Path) -> Path | str:

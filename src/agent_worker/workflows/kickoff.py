@@ -1,0 +1,105 @@
+"""What a workflow begins with: its kickoff, a message and material after it; an election first, where one is due."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from agent_worker.core.errors import BadInput
+from agent_worker.core.mentions import find_mentions, nobody_called
+from agent_worker.database.database import ProjectDatabase, Transaction
+from agent_worker.definitions.workflow import WorkflowDefinition, WorkspaceSettings
+from agent_worker.proposals import lifecycle
+from agent_worker.proposals.lifecycle import SYSTEM
+from agent_worker.proposals.request import ProposalRequest, Said, Voter
+from agent_worker.workflows.instance import Instance
+from agent_worker.workflows.instance_files import ELECT
+from agent_worker.workflows.interpolation import interpolate_marked
+from agent_worker.workspaces import routing, workspace_rows
+
+
+async def refuse_nobody(
+    database: ProjectDatabase, workflow: WorkflowDefinition, tag: str, values: Mapping[str, str], message: str | None
+) -> None:
+    """What ends when everybody is done would end at once if nobody is called on, and look as if all were well."""
+    members = list(workflow.agents)
+    said = _first_words(workflow, values, message)
+    called = [find_mentions(text, members, sender="user", quoted=inserted) for text, inserted in said]
+    if not said or any(each.names for each in called) or workflow.has_desk:
+        return
+    if await database.read(workspace_rows.coordinator_of, workflow.name, tag):
+        return
+    unknown = [name for each in called for name in each.unknown]
+    which = f" (nobody is called {', '.join(unknown)})" if unknown else ""
+    word = f'agent-worker run {workflow.name} "@{members[0]} …"' if message else f"@{members[0]} in its kickoff"
+    raise BadInput(
+        f"{nobody_called(members)}{which}",
+        hint=f"{word}; or, in the file of {workflow.name}, desk: {members[0]} (who answers when nobody is called on)",
+    )
+
+
+async def kick_off(
+    instance: Instance, workflow: WorkflowDefinition, values: Mapping[str, str], message: str | None, material: str = ""
+) -> None:
+    said = _first_words(workflow, values, message)
+    if material:  # with what was said before it: alone it calls on nobody
+        said.append(_with_material(*said.pop(), material))
+    settings = workflow.workspace or WorkspaceSettings()
+    elects = settings.document_owner == ELECT and len(instance.members) > 1
+    # Once, also when the host dies right now and the instance is gone on with.
+    key = f"{routing.KICKOFF}{instance.id}/{instance.started_at}"
+    now = instance.runtime.clock.micros()
+    await instance.database.write(_begin, instance.id, said, list(workflow.agents) if elects else [], key, now=now)
+
+
+async def kick_again(
+    instance: Instance, workflow: WorkflowDefinition, text: str | None, *, material: str = "", key: str
+) -> None:
+    """In one that is kept alive: say the kickoff once more, or this text instead; the same key says it once."""
+    runtime = instance.runtime
+    quoted: Sequence[tuple[int, int]] = ()
+    if text is None:
+        given = json.loads((await instance.database.read(workspace_rows.get, instance.id))["given"])
+        filled = interpolate_marked(workflow.kickoff or "", given)
+        text, quoted = filled.text.strip("\n"), filled.inserted
+    said, spans = _with_material(text, quoted, material)
+    speech = routing.OutgoingMessage(instance.id, "user", said, quoted=spans)
+    await instance.database.write(routing.say, speech, now=runtime.clock.micros(), key=key)
+
+
+def _first_words(
+    workflow: WorkflowDefinition, values: Mapping[str, str], message: str | None
+) -> list[tuple[str, Sequence[tuple[int, int]]]]:
+    """The kickoff and the message, each with the parts of it that were filled in."""
+    filled = [interpolate_marked(workflow.kickoff, values)] if workflow.kickoff else []
+    said: list[tuple[str, Sequence[tuple[int, int]]]] = [(each.text.strip("\n"), each.inserted) for each in filled]
+    return [*said, (message, ())] if message else said
+
+
+def _with_material(
+    text: str, quoted: Sequence[tuple[int, int]], material: str
+) -> tuple[str, Sequence[tuple[int, int]]]:
+    """The text with somebody else's words after it, and the spans in which no mention counts."""
+    if not material:
+        return text, quoted
+    whole = f"{text}\n\n{material}"
+    return whole, (*quoted, (len(text), len(whole)))
+
+
+def _begin(tx: Transaction, workspace: str, said: Said, candidates: Sequence[str], key: str, *, now: int) -> None:
+    """Say how it starts; where an owner of the documents is to be elected, that comes first."""
+    if routing.accepted(tx, key):
+        return
+    row = workspace_rows.get(tx, workspace)
+    if candidates and not row["document_owner"]:
+        question = "Who owns the documents of this workspace? Only the owner writes them; the others suggest."
+        request = ProposalRequest(
+            question, kind="election", options=candidates, role="document_owner", fallback=candidates[0]
+        )
+        lifecycle.propose(tx, row, request, by=Voter(SYSTEM), then=said, now=now)
+    else:
+        for text, quoted in said:
+            routing.say(
+                tx, routing.OutgoingMessage(workspace=workspace, sender="user", text=text, quoted=quoted), now=now
+            )
+    routing.accept(tx, key, workspace, now=now)

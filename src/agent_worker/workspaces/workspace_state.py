@@ -1,0 +1,288 @@
+"""What becomes of a workspace: it is opened, paused, closed; its roles and limits. The one writer of `workspace`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from agent_worker.core.address import MAIN, WorkspaceName
+from agent_worker.core.errors import Refused
+from agent_worker.core.events import WorkspaceChanged
+from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
+from agent_worker.database.database import Row, Transaction
+from agent_worker.workspaces import member_rows
+from agent_worker.workspaces.workspace_rows import granted, name_of
+
+
+@dataclass(frozen=True, slots=True)
+class NewWorkspace:
+    """How to open a workspace."""
+
+    workflow: str
+    tag: str = MAIN
+    provider: str = "file"  #: file | sqlite | memory
+    documents: str = "file"  #: file | sqlite
+    directory: str = ""  #: where its files are; '' when it has none
+    bound: bool = False  #: kept across runs
+    file: str = ""  #: the workflow's file
+    given: str = "{}"  #: JSON: the values it was started with
+    ends: str = "stop"  #: when told to, or when `quiet`
+    document_owner: str = ""  #: the one member who writes documents, when the file names one
+    smart_send: int = 4 * 1024  #: bytes; a longer message becomes a resource
+    desk: str = ""  #: the member who answers a person that calls on nobody, when the file names one
+
+    @property
+    def name(self) -> str:
+        return str(WorkspaceName(self.workflow, self.tag))
+
+
+def kept(tx: Transaction, workspace: NewWorkspace) -> Row | None:
+    """The one that opening this would go on with. Refuses one that runs, and a directory that another uses."""
+    known = tx.one(
+        """select * from workspace
+            where project = :project and workflow = :workflow and tag = :tag and state <> 'archived'""",
+        workflow=workspace.workflow,
+        tag=workspace.tag,
+    )
+    if known and known["state"] == "running":
+        raise Refused(
+            f'workflow "{workspace.name}" is already running',
+            hint=f'talk to it: agent-worker send @{workspace.name} "…"',
+        )
+    _check_directory(tx, workspace)
+    return known if known and (workspace.bound or known["state"] == "left") else None
+
+
+def _check_directory(tx: Transaction, workspace: NewWorkspace) -> None:
+    """Two that write the same files would take each other's for their own, or away."""
+    if not workspace.directory:
+        return
+    for other in tx.all("select workflow, tag, directory from workspace where state = 'running' and directory <> ''"):
+        if _overlap(other["directory"], workspace.directory):
+            name = name_of(other)
+            raise Refused(
+                f"{workspace.name} would keep its files in {workspace.directory}, "
+                f"and {name}, which runs, has its files there",
+                hint=f"give it another directory, or end the other one: agent-worker stop @{name}",
+            )
+
+
+def _overlap(one: str, other: str) -> bool:
+    shorter, longer = sorted((f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"), key=len)
+    return longer.startswith(shorter)
+
+
+def open_workspace(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str:
+    """Create a workspace, open a bound one again with its history, or go on with one whose host died; returns its id.
+
+    Nobody works in it before `let_in`: until then it is one that a host has left.
+    """
+    known = kept(tx, workspace)
+    if known:
+        _open_again(tx, str(known["id"]), workspace, now=now)
+        return str(known["id"])
+    for row in tx.all(
+        """update workspace set state = 'archived'
+            where project = :project and workflow = :workflow and tag = :tag and state <> 'archived'
+           returning id""",
+        workflow=workspace.workflow,
+        tag=workspace.tag,
+    ):
+        tx.tell(WorkspaceChanged(workspace=row["id"], state="archived"))
+    return _create(tx, workspace, now=now)
+
+
+def _open_again(tx: Transaction, id: str, workspace: NewWorkspace, *, now: int) -> None:
+    tx.run(
+        """update workspace
+              set state = 'left', ended_at = null, directory = :directory, provider = :provider,
+                  documents = :documents, file = :file, given = :given, ends = :ends,
+                  document_owner = case when :owner <> '' then :owner when owner_named = 1 then ''
+                                        else document_owner end,
+                  owner_named = :named, smart_send = :smart_send, desk = :desk,
+                  paused = case when state = 'left' then paused else '' end,
+                  started_at = case when state = 'left' then started_at else :now end
+            where project = :project and id = :id""",
+        id=id,
+        now=now,
+        **_columns(workspace),
+    )
+    member_rows.begin_anew(tx, id)
+
+
+def _create(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str:
+    id = new_id("w")
+    tx.run(
+        """insert into workspace(project, id, workflow, tag, provider, documents, directory, bound, file, given,
+                                 ends, document_owner, owner_named, smart_send, desk, state, started_at)
+           values (:project, :id, :workflow, :tag, :provider, :documents, :directory, :bound, :file, :given,
+                   :ends, :owner, :named, :smart_send, :desk, 'left', :now)""",
+        id=id,
+        workflow=workspace.workflow,
+        tag=workspace.tag,
+        bound=int(workspace.bound),
+        now=now,
+        **_columns(workspace),
+    )
+    return id
+
+
+def _columns(workspace: NewWorkspace) -> dict[str, str | int]:
+    """What is written anew each time a workspace is opened."""
+    return {
+        "provider": workspace.provider,
+        "documents": workspace.documents,
+        "directory": workspace.directory,
+        "file": workspace.file,
+        "given": workspace.given,
+        "ends": workspace.ends,
+        "owner": workspace.document_owner,
+        "named": int(workspace.document_owner != ""),
+        "smart_send": workspace.smart_send,
+        "desk": workspace.desk,
+    }
+
+
+def let_in(tx: Transaction, workspace: str) -> None:
+    """Its files are in order and everybody is a member: it takes messages, and its members work."""
+    tx.run("update workspace set state = 'running' where project = :project and id = :workspace", workspace=workspace)
+    tx.tell(WorkspaceChanged(workspace=workspace, state="running"))
+
+
+def add_members(tx: Transaction, workspace: str, agents: Mapping[str, str]) -> None:
+    """Name → agent id: exactly these take part. One who was here before keeps what it has seen."""
+    member_rows.replace(tx, workspace, agents)
+    _vacate(tx, workspace, alone=len(agents) == 1)
+
+
+def _vacate(tx: Transaction, workspace: str, *, alone: bool) -> None:
+    """Who is gone holds no role, and who is alone has nobody to keep from writing."""
+    for role in ("document_owner", "coordinator"):
+        tx.run(
+            f"""update workspace set {role} = ''
+                 where project = :project and id = :workspace and {role} <> '' and (:alone = 1 or not exists (
+                   select 1 from member m
+                   where m.project = :project and m.workspace = workspace.id and m.name = workspace.{role}))""",
+            workspace=workspace,
+            alone=int(alone),
+        )
+
+
+def unseat(tx: Transaction, agent: str) -> None:
+    """The agent is gone. A role that a team gave it is vacant: the next one of its name was not elected."""
+    for role, chosen in (("document_owner", "and owner_named = 0"), ("coordinator", "")):
+        tx.run(
+            f"""update workspace set {role} = ''
+                 where project = :project and {role} <> '' {chosen} and exists (
+                   select 1 from member m
+                    where m.project = :project and m.workspace = workspace.id and m.agent = :agent
+                      and m.name = workspace.{role})""",
+            agent=agent,
+        )
+    member_rows.remove_agent(tx, agent)
+
+
+def next_seq(tx: Transaction, workspace: str) -> int | None:
+    """The number of the next message; None when the workspace is closed."""
+    row = tx.one(
+        """update workspace set seq = seq + 1
+            where project = :project and id = :workspace and state = 'running' returning seq""",
+        workspace=workspace,
+    )
+    return row["seq"] if row else None
+
+
+def begin_at(tx: Transaction, workspace: str, seq: int) -> None:
+    """Its directory came from elsewhere with a channel of its own: go on counting after it."""
+    tx.run(
+        "update workspace set seq = :seq where project = :project and id = :workspace and seq < :seq",
+        workspace=workspace,
+        seq=seq,
+    )
+
+
+def close_workspace(tx: Transaction, workspace: str, *, reason: str = "", now: int) -> None:
+    """Close a workspace: no message is accepted any more. A bound one can be opened again."""
+    tx.run(
+        """update workspace set state = 'stopped', ended_at = :now
+            where project = :project and id = :id and state in ('running', 'left')""",
+        id=workspace,
+        now=now,
+    )
+    tx.tell(WorkspaceChanged(workspace=workspace, state="stopped", reason=reason))
+
+
+def leave_all(tx: Transaction) -> None:
+    """Their host is gone: they take no message, and their work waits, until someone starts them again."""
+    tx.run("update workspace set state = 'left' where project = :project and state = 'running'")
+
+
+def leave(tx: Transaction, workspace: str) -> None:
+    """Leave a workspace that could not be opened again as if its host were still gone."""
+    tx.run(
+        "update workspace set state = 'left' where project = :project and id = :id and state = 'running'", id=workspace
+    )
+
+
+def erase(tx: Transaction, workspace: str) -> None:
+    """Nobody is a member any more, and the workspace is archived. What others keep of it: workflows/archive.py."""
+    member_rows.remove_all(tx, workspace)
+    tx.run(
+        """update workspace set state = 'archived', given = '{}', ended_at = null
+            where project = :project and id = :workspace""",
+        workspace=workspace,
+    )
+    # Not only for whoever looks on: the last event tells the next start how far the database must go.
+    tx.tell(WorkspaceChanged(workspace=workspace, state="archived"))
+
+
+def pause(tx: Transaction, workspace: str, reason: str) -> bool:
+    """Let the work of a workspace wait. True if it was not paused before."""
+    changed = tx.run(
+        "update workspace set paused = :reason where project = :project and id = :workspace and paused = ''",
+        workspace=workspace,
+        reason=reason,
+    )
+    if changed:
+        tx.tell(WorkspaceChanged(workspace=workspace, state="paused", reason=reason))
+    return bool(changed)
+
+
+def resume(tx: Transaction, workspace: str) -> None:
+    tx.run("update workspace set paused = '' where project = :project and id = :workspace", workspace=workspace)
+    member_rows.begin_anew(tx, workspace)
+    tx.tell(WorkspaceChanged(workspace=workspace, state="running"))
+
+
+def set_document_owner(tx: Transaction, workspace: str, name: str) -> None:
+    """Let only this member write documents from now on; people always may."""
+    tx.run(
+        "update workspace set document_owner = :name where project = :project and id = :workspace",
+        workspace=workspace,
+        name=name,
+    )
+
+
+def set_coordinator(tx: Transaction, workspace: str, name: str) -> None:
+    tx.run(
+        "update workspace set coordinator = :name where project = :project and id = :workspace",
+        workspace=workspace,
+        name=name,
+    )
+
+
+def grant(tx: Transaction, workspace: str, limits: Mapping[str, float]) -> None:
+    """Limits of this instance that stand above those of its file: `turns`, `usd`."""
+    changed = {**granted(tx, workspace), **limits}
+    tx.run(
+        "update workspace set granted = :limits where project = :project and id = :workspace",
+        workspace=workspace,
+        limits=json.dumps(changed),
+    )
+
+
+def clear(tx: Transaction, workspace: str) -> None:
+    """What was said so far is put aside: no digest shows it, and who reads the channel begins after it."""
+    tx.run("update workspace set cleared = seq where project = :project and id = :workspace", workspace=workspace)
+    member_rows.show_all(tx, workspace)
