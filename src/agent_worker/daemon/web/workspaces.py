@@ -9,6 +9,7 @@ from agent_worker.core.states import told
 from agent_worker.core.text import plural
 from agent_worker.daemon.web.charts import mentions_graph
 from agent_worker.daemon.web.conversation import Talk, compose, log
+from agent_worker.daemon.web.documents import documents_table
 from agent_worker.daemon.web.frame import (
     View,
     button,
@@ -174,11 +175,10 @@ async def _team_tab(service: Service, found: Running, project: str | None) -> Ht
 
 
 async def _documents_tab(service: Service, found: Running, project: str | None) -> Html:
-    names = await documents.doc_list(service, found.name, project)
     return panel(
-        _names(names, found.name, project),
+        await documents_table(service, found.name, project),
         src=source("workspace", at=found.name, project=project, tab="documents"),
-        on="document",
+        on="document,message",
         of=found.id,
         label="Documents",
         class_="plain",

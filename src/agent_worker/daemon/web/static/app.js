@@ -9,6 +9,8 @@ import { Definition } from "./definition.js";
 import * as unread from "./unread.js";
 import { forms } from "./forms.js";
 import { keys } from "./keys.js";
+import { DocumentEditor } from "./document.js";
+import { drops } from "./drop.js";
 import { filters } from "./filter.js";
 import { downloads } from "./download.js";
 
@@ -87,6 +89,7 @@ async function show() {
     fill(main, view.html);
     title = view.title;
     conversation = main.querySelector(".log") ? new Conversation(main.querySelector(".workspace")) : null;
+    if (main.querySelector("form.document")) new DocumentEditor(main.querySelector("form.document"));
     if (main.querySelector("form.definition")) new Definition(main.querySelector("form.definition"));
   } catch (error) {
     if (!(error instanceof Failure) || turn !== shown) return;
@@ -237,6 +240,7 @@ addEventListener("hashchange", () => {
 });
 keys({ main, side });
 filters(main);
+drops(main);
 downloads(tell);
 
 const code = codeInAddress();

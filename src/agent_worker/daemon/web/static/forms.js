@@ -29,6 +29,7 @@ async function submit(form, sent, then) {
     sent.answer = await request(method, path, sent.given);
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
+    sent.error = error;
     form.querySelector(".told").textContent = error.hint ? `${error.message} — ${error.hint}` : error.message;
     form.dispatchEvent(new CustomEvent("failed", { detail: sent }));
     return;
