@@ -84,7 +84,7 @@ async def documents_table(service: Service, at: str, project: str | None) -> lis
     waiting = await suggestions.suggestions_list(service, at, None, project)
     counted = {name: sum(each.document == name for each in waiting) for name in names}
     rows = [_row(name, newest.get(name), counted[name], at, project) for name in names]
-    head = h("tr", [h("th", title, scope="col") for title in ("document", "by", "changed", "")])
+    head = h("tr", [h("th", title, scope="col") for title in ("document", "by", "changed", "suggested")])
     return [_drop(at, project), h("table", h("thead", head), h("tbody", rows)) if rows else empty("None yet.")]
 
 
@@ -94,7 +94,7 @@ def _row(name: str, newest: Revision | None, suggested: int, at: str, project: s
         h("td", h("a", name, href=link("doc", at, project=project, name=name)), class_="path"),
         h("td", shown_name(newest.author) if newest else "a file"),
         h("td", when(newest.at, day=True) if newest else None),
-        h("td", h("span", plural(suggested, "suggestion"), class_="tag") if suggested else None),
+        h("td", h("span", suggested, class_="tag") if suggested else None),
         data_key=f"document-{name}",
         data_entry=True,
     )
@@ -178,7 +178,7 @@ def _editor(found: Document, at: str, project: str | None) -> Html:
             h("textarea", found.text, name="text", rows=16, aria_label=f"Text of {found.name}", class_="code"),
             h("div", class_="conflict", data_lasting=True),
             h("span", button("Save"), h("span", class_="less draft", role="status", data_lasting=True)),
-            h("h3", "Preview"),
+            h("p", "Preview", class_="less"),
             h("article", class_="prose doc preview", data_lasting=True),
             label=f"Edit {found.name}",
             class_="document",

@@ -93,7 +93,7 @@ async function show() {
     if (main.querySelector("form.definition")) new Definition(main.querySelector("form.definition"));
   } catch (error) {
     if (!(error instanceof Failure) || turn !== shown) return;
-    fill(main, '<div class="plain"><p class="lead alone"></p><p class="empty"></p></div>');
+    fill(main, '<div class="plain"><h1 class="lead alone"></h1><p class="empty"></p></div>');
     main.querySelector(".lead").textContent = error.message;
     main.querySelector(".empty").textContent = error.hint;
   }
@@ -229,9 +229,11 @@ const live = new Live({
 
 async function begin() {
   live.run();
-  fill(side, (await request("GET", SIDE)).html);
+  const everything = request("GET", SIDE);  // both are on their way at once
   if (main.dataset.place === location.hash) renewAll();  // signed in again: what was being written stays
   else await show();
+  fill(side, (await everything).html);
+  mark();
 }
 
 addEventListener("hashchange", () => {
