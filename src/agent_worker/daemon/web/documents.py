@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from agent_worker.core.address import WorkspaceName
-from agent_worker.core.text import plural
 from agent_worker.daemon.web.frame import View, button, empty, form, link, panel, section, shown_name, source, when
 from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.daemon.web.prose import LONGEST, code, prepared, prose
