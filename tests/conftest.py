@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
+import signal
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterator
@@ -23,6 +25,7 @@ from tests.teams import Team, open_team
 #: Begun first, and with `--no-loadscope-reorder` in this order: one of them begun last leaves all but one worker idle.
 LONG = (
     "tests/backends/programs/test_acp_programs.py",
+    "tests/web/test_views.py",
     "tests/shells/test_events.py",
     "tests/daemon/test_process.py",
     "tests/faults/test_processing.py",
@@ -46,21 +49,40 @@ LONG = (
     "tests/backends/programs/test_mixed_team.py",
     "tests/definitions/test_one_bad_definition.py",
     "tests/attacks/test_crowds.py",
-    "tests/web/test_views.py",
     "tests/web/test_slow_texts.py",
     "tests/web/test_workspace.py",
     "tests/tools/test_sandbox.py",
     "tests/trust/test_reach.py",
     "tests/shells/test_http.py",
+    "tests/api/test_verbs.py",
+    "tests/api/test_types.py",
+    "tests/shells/test_keys.py",
+    "tests/shells/test_hints.py",
+    "tests/printed/test_blocks.py",
+    "tests/printed/test_lines.py",
+    "tests/attacks/test_local_user.py",
+    "tests/attacks/test_sql.py",
+    "tests/agents/test_topologies.py",
+    "tests/agents/test_sdk.py",
 )
 
 # What hypothesis makes up is the same in every short run, and it may take its time: no luck, no clock.
-settings.register_profile("suite", deadline=None, derandomize=not MUCH, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "suite",
+    deadline=None,
+    derandomize=not MUCH,
+    max_examples=100 if MUCH else 40,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("suite")
 
 # Hundreds of processes are started here, and each would compile all that it imports: let the first one keep it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# What a shell starts in the background ignores Ctrl-C, and so does all that it starts in turn. We try Ctrl-C here.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Files are in memory where there is such a place: a killed process leaves the same behind, and syncs cost nothing.
 MEMORY = Path("/dev/shm")
@@ -69,6 +91,7 @@ if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2_000_000_000
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--backwards", action="store_true", help="the tests of each file from the last to the first")
     parser.addoption("--database", choices=["sqlite", "postgresql"], default="sqlite", help="what teams keep state in")
 
 
@@ -101,10 +124,25 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Whatever collecting makes is there to the end: nobody looks through it for garbage, now or after each test."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     twice = [id for id, count in Counter(item.nodeid for item in items).items() if count > 1]
     assert not twice, f"of these only one would run: {twice}"
     place = {file: number for number, file in enumerate(LONG)}
+    if config.getoption("--backwards"):  # files keep their order, which a test that leans on another does not survive
+        files = {file: number for number, file in enumerate(dict.fromkeys(map(file_of, items)))}
+        items.reverse()
+        items.sort(key=lambda item: files[file_of(item)])
     items.sort(key=lambda item: place.get(file_of(item), len(LONG)))
 
 

@@ -78,18 +78,36 @@ class Cluster:
         self._control("stop", "-m", how, "-w", "-t", PATIENCE)
 
     def _control(self, *words: str) -> None:
-        command = [str(self.programs / "pg_ctl"), "-D", str(self.directory / "data"), "-s", *words]
-        _as_nobody(command, self.directory)
+        _as_nobody(self._command(*words), self.directory)
+
+    def _command(self, *words: str) -> list[str]:
+        return [str(self.programs / "pg_ctl"), "-D", str(self.directory / "data"), "-s", *words]
+
+    @contextmanager
+    def ending_with_us(self) -> Iterator[None]:
+        """However this process ends, even killed: another notices by the end of a pipe, and stops the server."""
+        script = 'read -r _; "$@"; rm -rf "$0"'
+        command = ["sh", "-c", script, str(self.directory), *self._command("stop", "-m", "immediate")]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, cwd="/", **_lower()
+        ) as watcher:
+            try:
+                yield
+            finally:
+                watcher.kill()
 
 
 def _as_nobody(command: list[str], directory: Path) -> None:
-    lower: dict[str, Any] = {"user": NOBODY, "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
     env = {"PATH": os.environ["PATH"], "LC_ALL": "C", "HOME": str(directory)}
     # A server that is started keeps what it was given: nobody would see the end of a pipe.
     with (directory / "told").open("w+") as told:
-        done = subprocess.run(command, check=False, cwd=directory, env=env, stdout=told, stderr=told, **lower)
+        done = subprocess.run(command, check=False, cwd=directory, env=env, stdout=told, stderr=told, **_lower())
         told.seek(0)
         assert done.returncode == 0, f"{' '.join(command)}: {told.read()}"
+
+
+def _lower() -> dict[str, Any]:
+    return {"user": NOBODY, "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
 
 
 def _free_port() -> int:
@@ -116,9 +134,10 @@ def open_cluster() -> Iterator[Cluster]:
         with (data / "postgresql.conf").open("a") as settings:
             settings.write(SETTINGS)
         cluster.start()
-        try:
-            yield cluster
-        finally:
-            cluster.stop()
+        with cluster.ending_with_us():
+            try:
+                yield cluster
+            finally:
+                cluster.stop()
     finally:
         shutil.rmtree(directory, ignore_errors=True)

@@ -17,11 +17,12 @@ from agent_worker.agents import deletion
 from agent_worker.agents.backend_factory import BackendFactory
 from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.loader import Loader
-from agent_worker.agents.loop import LoopContext, Slots
+from agent_worker.agents.loop_context import LoopContext
 from agent_worker.agents.prompt_texts import PromptTexts
 from agent_worker.agents.publishing import PublicMemory
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import Registry
+from agent_worker.agents.slots import Slots
 from agent_worker.agents.supervisor import Supervisor
 from agent_worker.agents.waiting import WaitingAgent, Waits
 from agent_worker.backends.models.keys import KeyRing

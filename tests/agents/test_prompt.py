@@ -10,6 +10,7 @@ from pathlib import Path
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
+from tests.faults.report import few
 from tests.teams import open_team
 
 from agent_worker.agents.prompt import SYSTEM, USER, Brief, PromptEntry, PromptLine, PromptText, compose, tokens_in
@@ -164,7 +165,7 @@ def test_A9_nothing_in_the_content_breaks_out_of_its_fence(text: str) -> None:
 PIECES = ["«", "»", "/", "\n", "k7f2m", "9x4q1", BRIEF.mark, f"«/{BRIEF.mark}»", f"«{BRIEF.mark}»"]
 
 
-@settings(max_examples=300)
+@settings(max_examples=few(300))
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
 def test_A9_no_arrangement_of_marks_breaks_out(text: str) -> None:
     user, honest = compose(quoting(text)).user, compose(quoting("harmless")).user

@@ -10,7 +10,7 @@ from tests.recorders import by_hand, recorder_of
 from tests.teams import Team, open_team
 
 from agent_worker.agents import run_end
-from agent_worker.agents.recorder import RESULT_LIMIT, SHOWN
+from agent_worker.agents.call_texts import RESULT_LIMIT, SHOWN
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import TestClock
@@ -112,7 +112,7 @@ async def test_Q5_a_call_with_an_unknown_outcome_is_made_again_only_if_its_tool_
     begun = recorder_of(queued, job, knock, look)
     for name, each in (("knock", knock), ("look", look)):  # as if we had died in the middle of both
         place = CallPosition(job.lead.work, 0, name)
-        assert await queued.write(begun._start, place, Call(name, name, {}), each) is None
+        assert await queued.write(begun._record.start, place, Call(name, name, {}), each) is None
     made.clear()
     results = [await recorder_of(queued, job, knock, look).call(0, Call(name, name, {})) for name in ("knock", "look")]
     assert made == ["look"]

@@ -65,7 +65,7 @@ async def test_who_waits_for_an_answer_does_not_collect_those_of_others(tmp_path
         await team.still()
         for number in range(20):
             await put_question(team.runtime, team.loaded, "bob", f"number {number}")
-        assert sum(isinstance(each, Answered) for each in gc.get_objects()) <= 2
+        assert sum(type(each) is Answered for each in gc.get_objects()) <= 2
         assert (await team.meanwhile(asking)).text == "at last"
 
 

@@ -102,7 +102,7 @@ async def test_Q5_a_call_that_had_only_begun_has_no_result_for_the_next_run(team
     made, begun = Call("c1", "knock", {}), Call("c2", "knock", {})
     await recorder.keep(0, Reply("", calls=(made, begun)))
     await recorder.call(0, made)
-    await team.write(recorder._start, CallPosition(job.lead.work, 0, begun.id), begun, knock)  # and here it died
+    await team.write(recorder._record.start, CallPosition(job.lead.work, 0, begun.id), begun, knock)  # and here it died
     await team.write(run_end.put_back, job, why="stopping", now=team.now(), ageing=AGEING)
     (step,) = (await by_hand(team)).past
     assert set(step.results) == {"c1"}

@@ -209,6 +209,18 @@ async def test_the_same_words_are_kept_once_however_often_they_are_sent(tmp_path
     assert not [text for text in added if '"schema"' in text], "bob has the same tools"
 
 
+async def test_only_what_was_sent_last_is_remembered(tmp_path: Path, clock: TestClock) -> None:
+    """A day of texts that are never sent again is megabytes."""
+    counted = []
+    async with open_team(tmp_path, "alice", clock=clock) as team:
+        for number in range(40):
+            await team.dm("alice", f"question {number}")
+            await team.idle()
+            counted.append(team.runtime.supervisor._loop_context.recording.prompts.remembered)
+    assert 0 < counted[-1] <= 15, "the sections of one prompt, and its tools"
+    assert counted[-1] <= counted[5] + 2, counted
+
+
 async def test_a_run_that_went_on_from_another_is_shown_with_what_it_went_on_from(
     tmp_path: Path, server: ModelServer
 ) -> None:

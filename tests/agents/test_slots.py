@@ -13,8 +13,8 @@ import pytest
 from tests.patience import PATIENCE
 from tests.teams import Team, open_team
 
-from agent_worker.agents.loop import Slots
 from agent_worker.agents.registry import AgentRuntime
+from agent_worker.agents.slots import Slots
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.backends.mock import says
 from agent_worker.core.clock import Clock, TestClock, settle

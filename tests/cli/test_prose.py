@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agent_worker.cli.output import clean
-from agent_worker.cli.prose import Page, cells, cut, drawn, wrapped
+from agent_worker.cli.prose import Page, cut, drawn, wrapped
+from agent_worker.cli.wrapping import cells
 
 FAMILY, RAINBOW = "👩\u200d👩\u200d👧", "🏳\ufe0f\u200d🌈"
 

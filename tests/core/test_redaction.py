@@ -15,9 +15,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests import stored
+from tests.faults.report import few
 from tests.teams import open_team
 
-from agent_worker.agents.recorder import SHOWN
+from agent_worker.agents.call_texts import SHOWN
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import Permanent
@@ -220,7 +221,7 @@ TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=8) | st.text(string.
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=few(400))
 @given(TEXTS)
 def test_N5_redacting_twice_changes_nothing_more_and_texts_do_not_explode(text: str) -> None:
     once = REGISTERED(text)
@@ -229,13 +230,13 @@ def test_N5_redacting_twice_changes_nothing_more_and_texts_do_not_explode(text: 
     assert "hunter2hunter2" not in once
 
 
-@settings(max_examples=200)
+@settings(max_examples=few(200))
 @given(st.text())
 def test_N5_any_text_is_taken(text: str) -> None:
     assert REGISTERED(REGISTERED(text)) == REGISTERED(text)
 
 
-@settings(max_examples=200)
+@settings(max_examples=few(200))
 @given(st.text(string.ascii_lowercase + " .,\n", max_size=200), st.sampled_from(CASES), st.text(" .,\n", max_size=20))
 def test_N5_a_secret_among_words_is_found_and_the_words_stay(before: str, case: tuple[str, str], after: str) -> None:
     kind, secret = case
@@ -278,7 +279,7 @@ KNOWING = Redactor(["correct-horse-battery-staple", ODD])
 BEFORE = ["", "Authorization: Bearer abcdef123456 ", "https://bob:pässwörd@host/x ", "look: -----BEGIN x-----END "]
 
 
-@settings(max_examples=200)
+@settings(max_examples=few(200))
 @example(["https://bob:pässwörd@host/x "], [24])
 @given(
     st.lists(

@@ -145,12 +145,18 @@ async def make_app(identity: Identity) -> App:
         await identity.stopping.wait()
         return JSONResponse({})
 
+    async def odd(request: Request) -> Response:
+        return Response(asked()["answers"], media_type="application/json")
+
     async def die(request: Request) -> Response:
         os._exit(9)
 
     routes = (health, shutdown, echo, ticks, deaf, fail, elsewhere, print_much, note, block, silent, die)
+    ways = [Route(f"/{route.__name__}", route, methods=["GET", "POST"]) for route in routes]
+    if "answers" in asked():  # as one of another version may
+        ways.append(Route("/{all:path}", odd, methods=["GET", "POST", "PUT", "DELETE", "PATCH"]))
     return Starlette(
-        routes=[Route(f"/{route.__name__}", route, methods=["GET", "POST"]) for route in routes],
+        routes=ways,
         lifespan=lambda _: leaves_a_trace(identity.home),
     )
 
@@ -177,5 +183,5 @@ async def never_ending() -> AsyncIterator[str]:
 
 
 if __name__ == "__main__":
-    fields = {"home": home_directory(), "port": 0} | {k: v for k, v in asked().items() if k != "fault"}
+    fields = {"home": home_directory(), "port": 0} | {k: v for k, v in asked().items() if k not in ("fault", "answers")}
     sys.exit(serve(make_app, DaemonSettings(**fields)))

@@ -48,21 +48,38 @@ REPAIRS = {"database/recovery.py", "database/restore.py"}
 Place = tuple[str, str]  # file, statement
 
 
-def statements() -> Iterator[Place]:
+@cache
+def statements() -> tuple[Place, ...]:
+    return tuple(_statements())
+
+
+def _statements() -> Iterator[Place]:
     for file in sorted(SOURCE.rglob("*.py")):
-        tree = ast.parse(file.read_text("utf-8"))
         named = constants(file)
-        for node in ast.walk(tree):
+        for node in strings_in(file):
             text = _text(node, named)
             if text and re.match(r"\s*(select|update|delete|insert|with)\s", text):
                 yield str(file.relative_to(SOURCE)), " ".join(text.split())
 
 
 @cache
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text("utf-8"))
+
+
+@cache
+def strings_in(file: Path) -> tuple[ast.Constant | ast.JoinedStr, ...]:
+    """Every string in a file that speaks of a statement anywhere; f-strings, and each of their parts."""
+    if not re.search(r"(select|update|delete|insert|with)\s", file.read_text("utf-8")):
+        return ()
+    return tuple(node for node in ast.walk(parsed(file)) if isinstance(node, ast.Constant | ast.JoinedStr))
+
+
+@cache
 def constants(file: Path) -> dict[str, str]:
     """The texts that a module gives a name, or has from another of ours."""
     named: dict[str, str] = {}
-    for node in ast.parse(file.read_text("utf-8")).body:
+    for node in parsed(file).body:
         match node:
             case ast.ImportFrom(module=str(module), names=names) if module.startswith("agent_worker."):
                 source = SOURCE.parent.joinpath(*module.split(".")).with_suffix(".py")

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
+import psycopg
 import pytest
 from tests import stored
 from tests.database.doors import new_project
 from tests.database.lossy import Loses, LossyWire
 from tests.database.test_contract import accept, tell
-from tests.patience import until
-from tests.postgresql import Cluster, open_cluster
+from tests.needs import skip_without
+from tests.patience import eventually, until
+from tests.postgresql import Cluster, open_cluster, programs
 
 from agent_worker.core import failpoints
 from agent_worker.core.errors import BadInput, InUse, Refused, StorageFault, Unreachable
@@ -218,3 +224,25 @@ def test_names_become_numbers_and_what_is_quoted_stays() -> None:
         "select $1, $2, $1, ':c', 'it''s :d', x::text",
         ("b", "a"),
     )
+
+
+SUITE = """
+import time
+from tests.postgresql import open_cluster
+with open_cluster() as cluster:
+    print(cluster.directory, cluster.port, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_server_of_a_suite_that_was_killed_ends_too() -> None:
+    if programs() is None:
+        skip_without("postgresql")
+    here = Path(__file__).parents[2]
+    with subprocess.Popen([sys.executable, "-c", SUITE], cwd=here, stdout=subprocess.PIPE, text=True) as suite:
+        assert suite.stdout is not None
+        directory, port = suite.stdout.readline().split()
+        suite.send_signal(signal.SIGKILL)
+    assert eventually(lambda: not Path(directory).exists())
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(f"postgresql://tester@127.0.0.1:{port}/postgres")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.report import report
+from tests.faults.report import LONG, report
 
 from agent_worker.agents.backend_factory import AgentKit
 from agent_worker.agents.loader import Loader
@@ -288,7 +288,8 @@ async def test_I7_one_bad_definition_takes_down_nobody_else(tmp_path: Path, titl
         assert "should not have happened" not in str(found)
         assert {"alice", "bob"} <= {agent.name for agent in found.agents}
         assert await answers(service, root, "bob") == "done"
-        await every_look(service, root)
+        if LONG or (list(KINDS).index(title) % 2 == 0) == (when == "at load"):  # else the other of the two looks
+            await every_look(service, root)
         said = await answers(service, root, "alice")
         if told:
             shown = next(agent for agent in found.agents if agent.name == "alice")

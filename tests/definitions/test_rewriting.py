@@ -8,6 +8,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.faults.report import few
 
 from agent_worker.core.errors import BadInput, DefinitionError
 from agent_worker.definitions.rewriting import rewritten
@@ -124,7 +125,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=few(150))
 @given(
     before=st.dictionaries(keys, values, max_size=4),
     changes=st.dictionaries(keys, values | st.none(), max_size=3),

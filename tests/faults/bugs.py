@@ -22,7 +22,7 @@ BUGS = (
         "test_D1_accepted_messages_survive_kill_9_at[finish.after_commit-1]",
         Edit("finish", 'deliveries.close(tx, job.run, "acked")\n_end(tx, job, "done", text=text, now=now)', ""),
         Edit(
-            "Loop._steps",
+            "RunSteps._steps",
             'failpoint("finish.after_commit")',
             """
             failpoint("finish.after_commit")
@@ -91,7 +91,7 @@ BUGS = (
         "a tool acts without asking whether its run is over",
         "Q10",
         "test_Q10_a_late_tool_call_of_a_cancelled_run_is_refused",
-        Edit("RunRecorder._perform", "hold_run(tx, self._job)", "None"),
+        Edit("CallRecord.perform", "hold_run(tx, self._job)", "None"),
     ),
     bug(
         "an attempt is counted when its run ends",
@@ -296,8 +296,8 @@ BUGS = (
         "a loop forgets what arrived while it looked",
         "Q6",
         "test_Q6_what_arrives_while_a_loop_looks_is_not_slept_through",
-        Edit("Loop.work", "self._arrived.clear()", ""),
-        Edit("Loop.work", "self._rest()", "self._rest()\nself._arrived.clear()"),
+        Edit("Loop.work", "self._admission.arrived.clear()", ""),
+        Edit("Loop.work", "self._rest()", "self._rest()\nself._admission.arrived.clear()"),
     ),
     bug(
         "the last try of a suspect is made beside others",
@@ -309,7 +309,7 @@ BUGS = (
         "a gate that closed while a loop waited for its place is not looked at",
         "L5",
         "test_L5_fifty_agents_on_one_key_come_through_a_storm_without_making_it_worse",
-        Edit("Loop._may_call", "self._given is None or self._loop_context.limiter.still_open(self._given)", "True"),
+        Edit("KeyPass.may_call", "self._given is None or self._limiter.still_open(self._given)", "True"),
     ),
     bug(
         "work begins although the disk is full",
@@ -321,7 +321,7 @@ BUGS = (
         "a lesson from work that read from outside is believed",
         "A6",
         "test_A6_what_is_learned_from_work_that_read_from_outside_is_held_back",
-        Edit("Loop._learn", "bool(recorder.outside)", "False"),
+        Edit("RunSteps._learn", "bool(recorder.outside)", "False"),
     ),
     bug(
         "a lesson from work that an agent asked for is believed",
@@ -333,19 +333,23 @@ BUGS = (
         "what learning costs is not paid",
         "L4",
         "test_what_learning_costs_is_charged_to_the_same_request",
-        Edit("Loop._learn", "if lesson: ...", ""),
+        Edit("RunSteps._learn", "if lesson: ...", ""),
     ),
     bug(
         "steps of what is continued use up the new allowance",
         "Q5",
         "test_after_max_steps_a_direct_message_continues_with_a_new_allowance",
-        Edit("Loop._prepare", "job.done_before + worker.definition.max_steps", "worker.definition.max_steps"),
+        Edit("RunSteps._prepare", "job.done_before + worker.definition.max_steps", "worker.definition.max_steps"),
     ),
     bug(
         "waiting at a gate is waited out for ever",
         "Q8",
         "test_being_overloaded_for_minutes_does_not_use_up_tries",
-        Edit("Loop._failed", "self._waited(None if self._answered else job.lead.waits_since)", "0.0"),
+        Edit(
+            "RunSteps._failed",
+            "self._admission.waited(None if self._admission.key_pass.answered else job.lead.waits_since)",
+            "0.0",
+        ),
     ),
     bug(
         "a tool of others takes the name of one of ours",
@@ -365,9 +369,9 @@ BUGS = (
         "N5",
         "test_N5_a_secret_that_stands_where_a_result_is_cut_is_not_shown_by_half",
         Edit(
-            "RunRecorder._write_down",
-            "_capped(self._recording.redact(result.text))",
-            "self._recording.redact(_capped(result.text))",
+            "CallRecord._write_down",
+            "capped(self._redact(result.text))",
+            "self._redact(capped(result.text))",
         ),
     ),
     bug(
@@ -375,9 +379,9 @@ BUGS = (
         "N5",
         "test_N5_a_secret_that_stands_where_what_is_shown_is_cut_is_not_shown_by_half",
         Edit(
-            "RunRecorder._shown",
-            "self._recording.redact(text[: 4 * SHOWN])[:SHOWN]",
-            "self._recording.redact(text[:SHOWN])",
+            "CallTexts.shown",
+            "self._redact(text[: 4 * SHOWN])[:SHOWN]",
+            "self._redact(text[:SHOWN])",
         ),
     ),
     bug(
@@ -424,19 +428,19 @@ BUGS = (
         "a call whose outcome is unknown is made again",
         "Q5",
         "test_Q5_a_call_with_an_unknown_outcome_is_made_again_only_if_its_tool_may_be_repeated",
-        Edit("RunRecorder._start", "None if tool.repeatable else self._write_down(tx, place, call, UNKNOWN)", "None"),
+        Edit("CallRecord.start", "None if tool.repeatable else self._write_down(tx, place, call, UNKNOWN)", "None"),
     ),
     bug(
         "a call that may be repeated is not",
         "Q5",
         "test_Q5_a_call_with_an_unknown_outcome_is_made_again_only_if_its_tool_may_be_repeated",
-        Edit("RunRecorder._start", "tool.repeatable", "False"),
+        Edit("CallRecord.start", "tool.repeatable", "False"),
     ),
     bug(
         "a stored tool acts again when its call is made again",
         "Q2",
         "test_Q2_a_stored_tool_that_is_called_again_under_the_same_id_does_nothing_more",
-        Edit("RunRecorder._perform", "if known := _done(tx, place): ...", ""),
+        Edit("CallRecord.perform", "if known := _done(tx, place): ...", ""),
     ),
     bug(
         "a call waits for nobody although one before it waits for a person",
@@ -570,7 +574,11 @@ BUGS = (
         "what is lifted while another works waits for its end",
         "O4",
         "test_O4_background_work_takes_over_from_newer_work_once_it_has_waited_five_minutes",
-        Edit("Loop._leaves", "self._arrived.is_set() or job.others_wait", "self._arrived.is_set()"),
+        Edit(
+            "RunSteps._leaves",
+            "self._admission.arrived.is_set() or job.others_wait",
+            "self._admission.arrived.is_set()",
+        ),
     ),
     # --- gates and tries
     bug(
@@ -627,7 +635,7 @@ BUGS = (
         "L5",
         "test_L5_the_success_of_one_agent_does_not_make_another_come_back_sooner",
         Edit(
-            "Loop._failed",
+            "RunSteps._failed",
             "max(wait, self._loop_context.limiter.opens_in(worker.credential))",
             "self._loop_context.limiter.opens_in(worker.credential)",
         ),
@@ -666,13 +674,13 @@ BUGS = (
         "who is never let in waits for ever",
         "Q8",
         "test_Q8_who_is_never_let_in_has_failed_after_as_long_as_the_user_says",
-        Edit("Loop._come_in", "self._waited(work.since)", "0.0"),
+        Edit("Admission.come_in", "self.waited(work.since)", "0.0"),
     ),
     bug(
         "who waits for a tool keeps others with the same key from their model",
         "L5",
         "test_L5_who_waits_for_a_tool_holds_up_nobody_who_shares_its_key",
-        Edit("Loop._one_request", "self._leave_gate()", "None"),
+        Edit("KeyPass.one_request", "self._leave()", "None"),
     ),
     bug(
         "a run that is under way does not look at the gate",
@@ -684,7 +692,7 @@ BUGS = (
         "each try of a model that refuses is a run of its own",
         "Q8",
         "test_Q8_tries_of_a_model_that_refuses_are_one_run_and_one_wait",
-        Edit("_taken_up", "if not known: ...", "if True:\n    return None"),
+        Edit("take_up", "if not known: ...", "if True:\n    return None"),
     ),
     bug(
         "each try of a model that refuses begins the wait anew",
@@ -702,7 +710,7 @@ BUGS = (
         "a run waits for ever for work that was cancelled",
         "Q10",
         "test_Q10_whoever_cancels_work_between_two_tries_is_told_that_it_had_begun",
-        Inside("end_one", "instruction = :id and state = 'waiting'", "instruction = :id and state = 'nowhere'"),
+        Inside("end_waiting", "instruction = :id and state = 'waiting'", "instruction = :id and state = 'nowhere'"),
     ),
     bug(
         "what a person tries out is charged to nobody",
@@ -732,7 +740,7 @@ BUGS = (
         "an agent that has nothing to do is said to wait",
         "Q10",
         "test_Q10_work_that_waits_for_its_model_can_be_cancelled",
-        Edit("Loop._rest", "self._waits.end(self.fence.agent)", "None"),
+        Edit("Loop._rest", "self._loop_context.waits.end(self.fence.agent)", "None"),
     ),
     bug(
         "an empty answer is a silent success",
@@ -894,13 +902,13 @@ BUGS = (
         "the same work is continued twice",
         "Q2",
         "test_Q2_work_that_was_continued_is_not_continued_again",
-        Edit("continue_work", "queue.goes_on(tx, row)", "False"),
+        Edit("continue_work", "open_work.goes_on(tx, row)", "False"),
     ),
     bug(
         "what ended together with continued work is left behind",
         "Q1",
         "test_L4_what_was_taken_together_with_the_work_that_met_the_limit_goes_on_too",
-        Edit("continue_work", "queue.ended_with(tx, row)", "()"),
+        Edit("continue_work", "open_work.ended_with(tx, row)", "()"),
     ),
     bug(
         "a new allowance leaves out the hops",
@@ -1322,7 +1330,7 @@ BUGS = (
         "test_Q3_mentions_are_not_taken_together_with_one_whose_worker_died",
         Edit(
             "companions",
-            'first["source"] != "channel" or (first["attempts"] and lost_runs(tx, first["id"]))',
+            'first["source"] != "channel" or (first["attempts"] and run_rows.lost_runs(tx, first["id"]))',
             'first["source"] != "channel"',
         ),
     ),
@@ -1352,7 +1360,7 @@ BUGS = (
         "who is done does not look whether more was queued",
         "Q1",
         "test_what_was_queued_before_a_run_began_is_done_after_it",
-        Edit("finish", "queue.any_queued(tx, job.fence.agent)", "False"),
+        Edit("finish", "open_work.any_queued(tx, job.fence.agent)", "False"),
     ),
     bug(
         "a write that may wait is made after the next one",
@@ -1364,7 +1372,7 @@ BUGS = (
         "a write that may wait is forgotten when the database closes",
         "D3",
         "test_a_write_that_may_wait_is_not_lost_when_the_database_closes",
-        Edit("SqliteDatabase._close_later", "self._hand_over()", ""),
+        Edit("WriteQueue._close_later", "self._hand_over()", ""),
     ),
     bug(
         "a log that cannot be written keeps others from being written with it",

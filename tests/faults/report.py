@@ -15,6 +15,11 @@ LONG = os.environ.get("AGENT_WORKER_FAULTS") == "long"
 SEED = int(os.environ.get("AGENT_WORKER_FAULTS_SEED") or (random.SystemRandom().randrange(10**9) if LONG else 1))
 
 
+def few(many: int) -> int:
+    """How many examples a short run makes up where a long one makes up so many."""
+    return many if LONG else max(many // 5, 10)
+
+
 @dataclass
 class Report:
     counts: Counter[str] = field(default_factory=Counter)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.faults.report import few
 from tests.patience import PATIENCE
 
 from agent_worker.core.errors import BadInput, Refused
@@ -129,7 +130,7 @@ def test_a_windows_editor_does_no_harm(root: Root) -> None:
     assert read_all(root, "x") == Reading((FIRST, SECOND, THIRD), 0)
 
 
-@settings(max_examples=200, suppress_health_check=list(HealthCheck))
+@settings(max_examples=few(200), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_d7_random_damage_costs_only_the_records_it_touches(root: Root, data: st.DataObject) -> None:
     records: list[Record] = [{"seq": n, "text": "é" * (n % 7)} for n in range(8)]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.faults.report import few
 
 from agent_worker.memory.index import Index, IndexedSource, file_stamp
 from agent_worker.memory.index_tables import IndexChanges, IndexEntry, Tables
@@ -321,7 +322,7 @@ Edit = st.tuples(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=few(60))
 @given(st.lists(Edit, max_size=12))
 @example([(name, WORDS[:1] * 6, how) for how in ("put", "append") for name in "cba"])  # more alike than are found
 def test_any_sequence_of_edits_ends_where_a_fresh_index_begins(edits: list[tuple[str, list[str], str]]) -> None:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.faults.report import few
 from tests.memory.editors import SAVED, EditedMeanwhile
 
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Refused, Stale
@@ -382,7 +383,7 @@ def test_F11_keys_that_are_one_number_to_yaml_stop_nobody(home: Root) -> None:
 readable = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cn"]), min_size=1, max_size=40)
 
 
-@settings(max_examples=60)
+@settings(max_examples=few(60))
 @given(st.dictionaries(readable.filter(lambda k: k.isprintable() and k.strip() and k != "<<"), readable, max_size=4))
 def test_F11_any_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, entries: dict[str, str]) -> None:
     home = Root(tmp_path_factory.mktemp("alice"))

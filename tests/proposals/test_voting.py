@@ -10,6 +10,7 @@ from functools import cache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.faults.report import few
 
 from agent_worker.proposals.voting import Nothing, Outcome, Votes, VotingRules, Won, certain, missing, outcome, tally
 
@@ -55,7 +56,7 @@ def winner(found: Outcome) -> str | None:
     return found.option if isinstance(found, Won) else None
 
 
-@settings(max_examples=2000)
+@settings(max_examples=few(2000))
 @given(elections())
 def test_an_outcome_is_certain_exactly_when_no_missing_vote_can_change_it(election: tuple[VotingRules, Votes]) -> None:
     rules, votes = election
@@ -66,7 +67,7 @@ def test_an_outcome_is_certain_exactly_when_no_missing_vote_can_change_it(electi
         assert possible == {winner(found)}
 
 
-@settings(max_examples=500)
+@settings(max_examples=few(500))
 @given(elections())
 def test_when_everybody_has_voted_it_is_over(election: tuple[VotingRules, Votes]) -> None:
     rules, votes = election
@@ -74,7 +75,7 @@ def test_when_everybody_has_voted_it_is_over(election: tuple[VotingRules, Votes]
     assert certain(rules, votes) == outcome(rules, votes)
 
 
-@settings(max_examples=500)
+@settings(max_examples=few(500))
 @given(elections(), st.permutations(VOTERS))
 def test_the_order_in_which_votes_come_in_does_not_matter(
     election: tuple[VotingRules, Votes], order: list[str]
@@ -85,7 +86,7 @@ def test_the_order_in_which_votes_come_in_does_not_matter(
     assert certain(rules, shuffled) == certain(rules, votes)
 
 
-@settings(max_examples=500)
+@settings(max_examples=few(500))
 @given(elections())
 def test_the_winner_has_at_least_as_many_votes_as_any_other_and_the_quorum_is_met(
     election: tuple[VotingRules, Votes],
@@ -98,7 +99,7 @@ def test_the_winner_has_at_least_as_many_votes_as_any_other_and_the_quorum_is_me
         assert sum(counts.values()) >= rules.quorum
 
 
-@settings(max_examples=500)
+@settings(max_examples=few(500))
 @given(elections(), st.text(min_size=1).filter(lambda name: name not in VOTERS), st.sampled_from(OPTIONS))
 def test_who_is_no_voter_changes_nothing(election: tuple[VotingRules, Votes], stranger: str, choice: str) -> None:
     rules, votes = election

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.patience import PATIENCE, eventually
-from tests.shells.served import served
+from tests.shells.served import kill_daemon, served
 from tests.shells.terminal import Terminal
 
 CHOICE = {"call": {"tool": "ask_user", "with": {"question": "Which **colour**?", "options": ["red", "blue"]}}}
@@ -331,3 +332,49 @@ def test_chat_needs_a_terminal(terminal: Terminal) -> None:
     done = terminal.run("chat", "alice")
     assert done.returncode == 2
     assert "agent-worker ask alice" in done.stderr
+
+
+def test_a_team_that_nobody_works_in_is_not_talked_with(terminal: Terminal) -> None:
+    """What one types there would be lost."""
+    quiet = {"agents": {"only": {"backend": "mock", "script": [{"say": "done"}]}}, "kickoff": "@only begin"}
+    name = workflow(terminal, "over", quiet)
+    terminal.says("run", name)
+    with terminal.on_screen("chat", f"@{name}") as screen:
+        screen.sees("error: @over is not running")
+        screen.sees("hint: agent-worker start over (what was said: agent-worker peek @over)")
+        assert screen.ends() == 2
+    told = terminal.run("stop", f"@{name}")
+    assert told.stderr == "error: @over is not running: there is nothing to stop\n  hint: agent-worker ls\n"
+
+
+def test_a_vote_of_members_is_told_to_people_without_what_members_type(terminal: Terminal) -> None:
+    asks = {"tool": "team_proposal_create", "with": {"question": "Tea?", "options": ["yes", "no"], "voters": ["judge"]}}
+    member = {"backend": "mock", "script": [{"call": asks}, {"say": "it is put to the vote"}]}
+    voter = {"backend": "mock", "script": [{"say": "let me think"}]}
+    name = workflow(terminal, "tea", {"agents": {"host": member, "judge": voter}, "kickoff": "@host begin"})
+    terminal.says("start", name)
+    assert eventually(lambda: "[PROPOSAL] 1: Tea?" in terminal.says("peek", f"@{name}"))
+    seen = terminal.shows("peek", f"@{name}", columns=60)
+    assert "Voters: judge" in " ".join(seen.split())
+    assert "team_vote" not in seen
+
+
+def test_what_is_not_answered_yet_is_shown_on_a_terminal_too(terminal: Terminal) -> None:
+    who = agent(terminal, "later", {"say": "never"})
+    terminal.says("pause", who)
+    terminal.says("send", who, "are you there?")
+    assert "user are you there? (queued)" in terminal.shows("peek", who, columns=60)
+    terminal.says("stop", who)
+
+
+def test_work_that_a_daemon_leaves_behind_is_said_to_go_on(tmp_path: Path) -> None:
+    with served(tmp_path) as daemon:
+        terminal = Terminal(daemon)
+        who = agent(terminal, "slow", {"say": "at last", "slow": "60s"})
+        with terminal.on_screen("ask", who, "hello") as screen:
+            screen.sees("slow is thinking")
+            kill_daemon(daemon.home, daemon.client.found)
+            screen.sees("ended before it had answered")
+            assert screen.ends() == 2
+        told = "it is kept, and goes on once the daemon runs again, which this does: agent-worker peek slow"
+        assert told in " ".join(screen.stays.split())

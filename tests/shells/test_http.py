@@ -189,7 +189,7 @@ def steer(case: schemathesis.Case, project: str) -> None:
 
 
 @schema.parametrize()
-@settings(max_examples=900 if report.LONG else 8, suppress_health_check=list(HealthCheck))
+@settings(max_examples=900 if report.LONG else 5, suppress_health_check=list(HealthCheck))
 @pytest.mark.timeout(1800 if report.LONG else 300)
 def test_D8p_whatever_is_asked_it_is_no_mistake_of_ours(daemon: Served, case: schemathesis.Case) -> None:
     steer(case, str(daemon.project))

@@ -166,5 +166,5 @@ async def test_a_key_in_the_command_line_is_refused_and_so_is_one_of_nobody(tmp_
         missing = await asyncio.to_thread(terminal.run, "key", "remove", "groq")
     assert (typed.returncode, unknown.returncode, missing.returncode) == (2, 2, 2)
     assert "does not belong in a command line" in typed.stderr
-    assert "did you mean openai?" in unknown.stderr
+    assert "did you mean: agent-worker key set openai" in unknown.stderr
     assert "no key is stored under GROQ_API_KEY" in missing.stderr

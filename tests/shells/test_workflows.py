@@ -118,7 +118,7 @@ def test_an_agent_is_run_with_a_message(terminal: Terminal) -> None:
     last = json.loads(terminal.says("run", "alice", "look here", "--json").splitlines()[-1])
     assert (last["event"], last["state"]) == ("done", "done")
     assert "there is no workflow nobody" in terminal.run("run", "nobody", "look here").stderr
-    assert 'did you mean "review"?' in terminal.run("run", "reveiw").stderr
+    assert "did you mean: agent-worker run review\n" in terminal.run("run", "reveiw").stderr
 
 
 def test_a_workflow_whose_file_is_wrong_says_what_is_wrong_with_it(terminal: Terminal) -> None:

@@ -8,13 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 from tests.needs import needs
 from tests.patience import PATIENCE
 from tests.shells.served import Served
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, ConsoleMessage, Page
+else:
+    Browser = ConsoleMessage = Page = Any  # names for a reader
 
 CHROMIUM = shutil.which("chromium") or ""
 SWITCHES = (
@@ -33,6 +37,8 @@ needs_chromium = needs("chromium", there=bool(CHROMIUM))
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright  # takes as long as all of us: only where a browser is started
+
     with sync_playwright() as tool:
         browser = tool.chromium.launch(executable_path=CHROMIUM or None, args=list(SWITCHES))
         try:

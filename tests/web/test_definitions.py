@@ -51,8 +51,7 @@ def test_a_team_is_made_from_nothing_and_put_to_work(guest: Visit) -> None:
     text.fill('agents: { carol: { ref: carol } }\nkickoff: "@carol please begin"\n')
     page.locator(".problems li").wait_for(state="detached")
     page.get_by_role("button", name="Save").click()
-    page.get_by_text("Start solo").first.click()
-    page.get_by_role("form", name="Start solo").get_by_role("button", name="Start solo").click()
+    page.get_by_role("button", name="Start solo").click()
     page.locator(".rows .msg", has_text="here I am").wait_for()
 
 

@@ -40,9 +40,10 @@ agents: { dana: { backend: mock } }
 workspace: { provider: sqlite }
 params:
   - { name: target, required: true, description: Where to }
-  - { name: dry, type: boolean }
+  - { name: times, type: integer, default: 3 }
+  - { name: dry, type: boolean, default: true }
 setup:
-  - { shell: "echo $PARAMS_TARGET $PARAMS_DRY", as: said }
+  - { shell: "echo $PARAMS_TARGET $PARAMS_DRY $PARAMS_TIMES", as: said }
 kickoff: "to ${{ said }}"
 """
 
@@ -68,24 +69,26 @@ def texts(daemon: Served) -> list[str]:
 def test_home_shows_agents_workflows_and_failures(guest: Visit) -> None:
     page = guest.open("#/home")
     assert page.get_by_role("row", name="alice").count() == 1
-    assert page.locator(".list", has_text="@review").get_by_text("running").count() >= 1
+    assert page.get_by_role("row", name="@review").get_by_text("running").count() >= 1
     assert "transient" in page.locator(".part", has_text="Recent failures").inner_text()
 
 
 def test_a_workflow_is_started_with_a_form_made_from_its_params(guest: Visit) -> None:
     page = guest.open("#/home")
-    page.get_by_text("Start deploy").first.click()
+    page.get_by_role("link", name="Start deploy").click()
     form = page.get_by_role("form", name="Start deploy")
     form.get_by_role("button", name="Start deploy").click()
     assert "workspace" not in page.url  # a required field is empty
     form.get_by_label("target").fill("the moon; echo no")
-    form.get_by_label("dry").check()
+    assert form.get_by_label("times").get_attribute("type") == "number"
+    assert form.get_by_label("dry").is_checked(), "what the file says it is"
+    form.get_by_label("dry").uncheck()
     consent = form.get_by_label("I approve this")
     if consent.count():
         assert "echo $PARAMS_TARGET" in form.inner_text()
         consent.check()
     form.get_by_role("button", name="Start deploy").click()
-    page.get_by_text("to the moon; echo no true").first.wait_for()
+    page.get_by_text("to the moon; echo no false 3").first.wait_for()
     assert "#/workspace/deploy" in page.url
 
 
@@ -337,6 +340,9 @@ def places(guest: Visit) -> dict[str, str]:
         "search": "#/search/plan",
         "file": guest.place("file/.agents%2Falice.yaml"),
         "new": guest.place("new/workflow"),
+        "start": guest.place("start/deploy"),
+        "approval": guest.place("approval"),
+        "nowhere": "#/nowhere",
     }
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests import stored
+from tests.faults.report import few
 
 from agent_worker.agents import run_begin, run_end
 from agent_worker.agents.run_begin import Assignment, NotYet, Terms
@@ -214,7 +215,9 @@ class Lanes(RuleBasedStateMachine):
             assert {row["id"]: row["state"] for row in rows} == known
 
 
-Lanes.TestCase.settings = settings(max_examples=100, stateful_step_count=40, suppress_health_check=list(HealthCheck))
+Lanes.TestCase.settings = settings(
+    max_examples=few(100), stateful_step_count=40, suppress_health_check=list(HealthCheck)
+)
 
 
 class TestO3TheOrderIsThatOfTheModel(Lanes.TestCase):  # type: ignore[misc,name-defined]

@@ -223,7 +223,7 @@ async def test_sending_into_a_workspace_that_does_not_run_says_what_to_type(team
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"), [("other", "agent-worker ls (workflows here: review)"), ("reviw", 'did you mean "review"?')]
+    ("name", "hint"), [("other", "agent-worker ls (workflows here: review)"), ("reviw", "did you mean review?")]
 )
 async def test_nobody_is_told_to_start_what_there_is_not(team: Team, name: str, hint: str) -> None:
     with pytest.raises(NotFound, match=f"there is no workflow {name}") as refusal:

@@ -12,7 +12,7 @@ from agent_worker.core.errors import BadInput, NotRunning
 from agent_worker.database.migrations import migrate
 from agent_worker.database.sqlite import connect
 from agent_worker.database.transaction import SqliteTransaction
-from agent_worker.work import agent_rows, inbox, limits, queue, steps, threads
+from agent_worker.work import agent_rows, inbox, limits, open_work, queue, run_rows, steps, threads
 from agent_worker.work.limits import Charge, Payer
 from agent_worker.work.queue import Lane, Order
 from agent_worker.work.steps import CallPosition
@@ -290,10 +290,10 @@ def put(house: House, id: str, **how: object) -> str:
 def test_continue_means_the_last_matter_and_none_before_it(house: House) -> None:
     put(house, "i_1")
     queue.end_one(house.tx, "i_1", "incomplete", reason="a limit", now=NOW)
-    assert queue.last_incomplete(house.tx, house.alice, None) == "i_1"
+    assert open_work.last_incomplete(house.tx, house.alice, None) == "i_1"
     put(house, "i_2")
     queue.end_one(house.tx, "i_2", "done", reason="", now=NOW)
-    assert queue.last_incomplete(house.tx, house.alice, None) is None
+    assert open_work.last_incomplete(house.tx, house.alice, None) is None
 
 
 def test_Q2_the_result_of_a_call_and_the_answer_of_a_step_are_final(house: House) -> None:
@@ -316,7 +316,7 @@ def test_Q3_mentions_are_not_taken_together_with_one_whose_worker_died(house: Ho
     first, *others = stored.instructions(house.tx)
     assert len(queue.companions(house.tx, first)) == len(others)
     run = queue.begin_run(house.tx, [first], backend="mock", model="mock", now=NOW)
-    queue.close_run(house.tx, run, "lost", now=NOW)
+    run_rows.close_run(house.tx, run, "lost", now=NOW)
     queue.put_back(house.tx, run)
     (again,) = stored.instructions(house.tx, id=first["id"])
     assert queue.companions(house.tx, again) == []
@@ -359,10 +359,12 @@ def test_O4_work_is_lifted_by_being_pushed_aside_and_by_waiting(house: House) ->
 
 def test_Q9_work_of_an_agent_that_takes_none_is_held_and_keeps_no_workspace_going(house: House) -> None:
     house.say("user", "@alice go")
-    assert queue.going_on(house.tx, house.workspace)
+    assert open_work.going_on(house.tx, house.workspace)
     agent_rows.pause(house.tx, house.alice, "too dear")
-    assert not queue.going_on(house.tx, house.workspace)
-    assert [(row["name"], row["reason"]) for row in queue.held(house.tx, house.workspace)] == [("alice", "too dear")]
+    assert not open_work.going_on(house.tx, house.workspace)
+    assert [(row["name"], row["reason"]) for row in open_work.held(house.tx, house.workspace)] == [
+        ("alice", "too dear")
+    ]
     (work,) = stored.instructions(house.tx)
     queue.begin_run(house.tx, [work], backend="mock", model="mock", now=NOW)
-    assert queue.going_on(house.tx, house.workspace), "what runs already goes on"
+    assert open_work.going_on(house.tx, house.workspace), "what runs already goes on"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from agent_worker.agents.notices import notice, tell_ended, tell_sender
 from agent_worker.database.database import Row, Transaction
-from agent_worker.work import agent_rows, inbox, limits, queue
+from agent_worker.work import agent_rows, inbox, limits, open_work, queue, run_rows
 from agent_worker.work.queue import Instruction
 from agent_worker.workspaces import deliveries, workspace_rows, workspace_state
 
@@ -29,7 +29,7 @@ def cancel(tx: Transaction, instruction: str, *, reason: str, now: int) -> str |
         # Only this one: what was merely answered together with it goes back.
         queue.put_back(tx, run)
         deliveries.take_back(tx, run)
-        queue.close_run(tx, run, "cancelled", reason=reason, now=now)
+        run_rows.close_run(tx, run, "cancelled", reason=reason, now=now)
         agent_rows.rest(tx, work.agent, now=now)
     inbox.drop_work(tx, work.work)
     tell_sender(tx, work, name, "cancelled", reason, run=run, now=now)
@@ -48,9 +48,9 @@ def answer(tx: Transaction, item: str, text: str, *, now: int) -> None:
 def continue_work(tx: Transaction, instruction: str, *, now: int) -> str | None:
     """Go on with work that ended incomplete or failed, from its saved steps, and with what ended together with it."""
     row = tx.one("select * from instruction where project = :project and id = :id", id=instruction)
-    if row is None or row["state"] not in ("incomplete", "failed", "dead") or queue.goes_on(tx, row):
+    if row is None or row["state"] not in ("incomplete", "failed", "dead") or open_work.goes_on(tx, row):
         return None
-    others = [Instruction.of(other) for other in queue.ended_with(tx, row)]
+    others = [Instruction.of(other) for other in open_work.ended_with(tx, row)]
     first = _continue(tx, Instruction.of(row), now=now)
     for other in others:
         _continue(tx, other, now=now)

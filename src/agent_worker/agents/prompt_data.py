@@ -21,7 +21,7 @@ from agent_worker.identity.soul import has_own, look
 from agent_worker.memory import memory, selection, todos
 from agent_worker.memory.library import OWN
 from agent_worker.proposals import store
-from agent_worker.work import queue, threads
+from agent_worker.work import run_rows, threads
 from agent_worker.workspaces import channel, deliveries, member_rows, workspace_rows
 
 DIGEST = 50  # messages of the channel that are looked at; older ones are counted
@@ -61,7 +61,7 @@ def _with_origin(tx: Transaction, data: PromptData) -> PromptData:
     """What came from outside keeps its label, through however many runs it was passed on."""
     brief = data.brief
     lines = [*brief.thread, *brief.digest, *brief.inbox]
-    outside = queue.from_outside(tx, [brief.cause, *(line.run for line in lines)])
+    outside = run_rows.from_outside(tx, [brief.cause, *(line.run for line in lines)])
     if not outside:
         return data
     asked = [(brief.sender, brief.cause), *((line.who, line.run) for line in brief.inbox)]

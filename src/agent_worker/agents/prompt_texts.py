@@ -1,7 +1,8 @@
 """Keeps what the model is sent in each run, so that `agent-worker explain RUN --full` can show it.
 
-Sections and definitions of tools that were sent before are stored already: those of today are remembered here by
-their hash, so a prompt like the last one costs two hashes and no row. Above: the loop. Below: work/sent_texts.py.
+Sections and definitions of tools that were sent before are stored already: those of an agent's last run are remembered
+here by their hash, so a prompt like the last one costs some hashes and no row. Those before are not: most of them are
+never sent again, and a day of them is megabytes. Above: run_steps.py. Below: work/sent_texts.py.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.definitions.fields import parse_duration
 from agent_worker.definitions.settings import PROMPTS_KEPT, VARIABLES
 from agent_worker.tools.tool import ToolSpec
-from agent_worker.work import queue, sent_texts
+from agent_worker.work import run_rows, sent_texts
 from agent_worker.work.sent_texts import MARK, SentIds
 
 KEPT = timedelta(seconds=PROMPTS_KEPT)  #: that texts are kept, unless the user says else
 KEPT_VARIABLE = VARIABLES["keep_prompts"]
 PREFACE = "preface"  #: the section of what a program is told first when it goes on with earlier work
 _DAY, _MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
-_REMEMBERED = 20_000  # texts
+REMEMBERED = 1000  #: who was sent something, of whom the last texts are remembered
 _TOOLSETS = 256
 _AT_ONCE = 100  # texts that go with one run when they are too old: nobody waits long for them
 
@@ -104,9 +105,15 @@ class PromptTexts:
     def __init__(self, kept: timedelta = KEPT) -> None:
         self.kept = kept
         self._day = -1
-        self._known: dict[tuple[Recipient, bytes], str] = {}  # stored, or sent again, today
+        # What each was sent last, stored or sent again today: digest → id. Who was sent something last stands last.
+        self._known: dict[Recipient, Mapping[bytes, str]] = {}
         self._cleaned: set[str] = set()  # projects whose old texts have gone today
         self._toolsets: dict[tuple[object, ...], tuple[tuple[ToolSpec, ...], Outgoing]] = {}
+
+    @property
+    def remembered(self) -> int:
+        """How many texts are known to be stored without a look."""
+        return sum(map(len, self._known.values()))
 
     def keep(
         self, database: ProjectDatabase, job: Assignment, prompt: Prompt, tools: tuple[ToolSpec, ...], *, now: int
@@ -114,8 +121,9 @@ class PromptTexts:
         """Write down what a run is sent. Asked for before anything that comes of the run, it is written before."""
         self._begin_day(now // (_DAY // _MICROSECOND))
         too_old = None if job.project in self._cleaned else now - self.kept // _MICROSECOND
-        writing = database.write_soon(_keep, job, self._outgoing(job, prompt, tools), too_old, now=now)
-        writing.add_done_callback(partial(self._remember, job))
+        outgoing = self._outgoing(job, prompt, tools)
+        writing = database.write_soon(_keep, job, outgoing, too_old, now=now)
+        writing.add_done_callback(partial(self._remember, job, outgoing))
         return writing
 
     def add_preface(self, database: ProjectDatabase, job: Assignment, text: str, *, now: int) -> asyncio.Future[None]:
@@ -133,25 +141,27 @@ class PromptTexts:
         if not self.kept:
             return OutgoingPrompt(prompt.manifest)
         sections = tuple(Outgoing.of(section, prompt.mark) for section in prompt.sections)
-        told, who = self._definitions(tools) if tools else None, _recipient(job)
+        told, known = self._definitions(tools) if tools else None, self._known.get(_recipient(job), {})
         digests = [text.digest for text in (*sections, told) if text]
-        stored = {digest: id for digest in digests if (id := self._known.get((who, digest)))}
+        stored = {digest: known[digest] for digest in digests if digest in known}
         return OutgoingPrompt(prompt.manifest, prompt.mark, sections, told, stored)
 
-    def _remember(self, job: Assignment, written: asyncio.Future[StoredTexts]) -> None:
+    def _remember(self, job: Assignment, outgoing: OutgoingPrompt, written: asyncio.Future[StoredTexts]) -> None:
         """What is on disk now need not be written again today."""
         if written.cancelled() or written.exception():
             return  # whoever waits for it is told
         made, who = written.result(), _recipient(job)
-        self._known |= {(who, digest): id for digest, id in made.new.items()}
+        self._known.pop(who, None)
+        self._known[who] = {**outgoing.stored, **made.new}
+        while len(self._known) > REMEMBERED:
+            del self._known[next(iter(self._known))]
         if made.nothing_old:
             self._cleaned.add(job.project)
 
     def _begin_day(self, day: int) -> None:
         """Each day it is noted anew who is sent what, so that a text in use does not become too old."""
-        if day != self._day or len(self._known) > _REMEMBERED:
-            self._known.clear()
         if day != self._day:
+            self._known.clear()
             self._cleaned.clear()
         self._day = day
 
@@ -187,21 +197,21 @@ def _keep(tx: Transaction, job: Assignment, outgoing: OutgoingPrompt, too_old: i
         if digest not in outgoing.stored
     }
     sent = outgoing.ids(new).dump() if texts else ""
-    queue.keep_manifest(tx, job.run, outgoing.manifest, sent=sent)
+    run_rows.keep_manifest(tx, job.run, outgoing.manifest, sent=sent)
     nothing_old = too_old is not None and sent_texts.forget_before(tx, too_old, most=_AT_ONCE) < _AT_ONCE
     return StoredTexts(new, nothing_old)
 
 
 def _add_lesson(tx: Transaction, job: Assignment, model: str, texts: Sequence[str], *, now: int) -> None:
-    row = queue.manifest_of(tx, job.run)
+    row = run_rows.manifest_of(tx, job.run)
     ids = SentIds.load(row["sent"])
     kept = (sent_texts.keep(tx, text, agent=job.fence.agent, workspace=job.workspace, now=now) for text in texts)
     if ids.sections:
-        queue.keep_manifest(tx, job.run, row["manifest"], sent=replace(ids, lesson=(model, *kept)).dump())
+        run_rows.keep_manifest(tx, job.run, row["manifest"], sent=replace(ids, lesson=(model, *kept)).dump())
 
 
 def _add_preface(tx: Transaction, job: Assignment, text: str, *, is_kept: bool, now: int) -> None:
-    row = queue.manifest_of(tx, job.run)
+    row = run_rows.manifest_of(tx, job.run)
     entries, ids = json.loads(row["manifest"] or "[]"), SentIds.load(row["sent"])
     at = sum(entry["part"] == "system" for entry in entries)
     size = tokens_in(text)
@@ -212,4 +222,4 @@ def _add_preface(tx: Transaction, job: Assignment, text: str, *, is_kept: bool, 
         id = sent_texts.keep(tx, text, agent=job.fence.agent, workspace=job.workspace, now=now)
         ids = ids.with_section(at, until, id)
     entries[at:until] = [entry]
-    queue.keep_manifest(tx, job.run, json.dumps(entries), sent=ids.dump() if ids.sections else "")
+    run_rows.keep_manifest(tx, job.run, json.dumps(entries), sent=ids.dump() if ids.sections else "")

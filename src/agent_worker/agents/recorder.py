@@ -8,17 +8,19 @@ Calls that a model asks for in one breath run side by side where that makes no d
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
+from agent_worker.agents.call_order import CallOrder, CallSlot
+from agent_worker.agents.call_record import CallRecord
+from agent_worker.agents.call_texts import CallTexts, as_json, call_digest
+from agent_worker.agents.program_calls import ProgramCalls, say_if_lost
 from agent_worker.agents.prompt_texts import PromptTexts
-from agent_worker.agents.run_begin import Assignment, Terms, charge_lost, hold_run, keep_step, stored_result
+from agent_worker.agents.run_begin import Assignment, Terms, charge_lost, keep_step
 from agent_worker.backends.backend import PastStep, Reply, Suspended, Usage
 from agent_worker.core.clock import Clock
 from agent_worker.core.disk_space import amount
@@ -28,27 +30,18 @@ from agent_worker.core.failpoints import failpoint
 from agent_worker.core.later import dataclass, pattern
 from agent_worker.core.redaction import Passage, Redactor
 from agent_worker.core.text import plural
-from agent_worker.database.database import Database, Transaction
+from agent_worker.database.database import Database
 from agent_worker.files.folder import disk_explained
 from agent_worker.memory.facts import passes_on, sentences
 from agent_worker.tools import images
-from agent_worker.tools.tool import Call, Question, Result, RunIdentity, Tool, ToolContext, ToolSpec
-from agent_worker.work import inbox, steps
+from agent_worker.tools.tool import Call, Result, RunIdentity, Tool, ToolContext, ToolSpec
+from agent_worker.work import inbox
 from agent_worker.work.limits import Reached
 from agent_worker.work.steps import CallPosition
 
 log = logging.getLogger(__name__)
 
 _NO = pattern(rf"{inbox.NO}\b[\s:,.]*")
-SHOWN = 2000  # characters of arguments and results that whoever looks on gets to see
-KEPT_OF_PROGRAM = 8000  # characters of arguments and results that are kept of what a program does by itself
-CALLS_OF_PROGRAM = 2000  # that are kept of one run
-RESULT_LIMIT = 64 * 1024  # characters of one result that a model gets to see
-UNKNOWN = Result(
-    "The outcome of this call is unknown: it had begun when the work was interrupted. "
-    "Check what it did before you make it again.",
-    ok=False,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +79,9 @@ class RunRecorder:
         self._kept.set()
         self._saying = Passage(recording.redact)
         self._turns = CallOrder()
-        self._own: dict[str, int] = {}  # calls that a program has begun by itself → their number in the run
-        self._own_count = 0
+        self._texts = CallTexts(recording.redact)
+        self._record = CallRecord(job, recording.clock, recording.redact)
+        self._own = ProgramCalls(job, self._database, recording.clock, self._texts)
         seen = [image for step in job.past for result in step.results.values() for image in result.images]
         self._pictured = sum(len(image.base64) for image in seen)
         self.has_acted = any(step.reply.calls for step in job.past)  #: this work has called a tool, ours or its own
@@ -150,53 +144,25 @@ class RunRecorder:
     def show(self, call: Call, result: Result | None = None) -> None:
         self._outside = self._outside or call.tool  # a program's own tools read what they like
         self._show(call, result, own=True)
-        writing = self._begin_own(call) if result is None else self._end_own(call, result)
-        if writing:  # nobody waits for it: the program goes on by itself
-            writing.add_done_callback(partial(_say_if_lost, "what a program did by itself"))
-
-    def _begin_own(self, call: Call) -> asyncio.Future[None] | None:
-        if self._own_count >= CALLS_OF_PROGRAM:
-            return None
-        number = self._own[call.id] = self._own_count
-        self._own_count += 1
-        return self._database.write(
-            steps.begin_program_call,
-            work=self._job.lead.work,
-            run=self._job.run,
-            n=number,
-            step=self.step,
-            tool=call.tool[:200],
-            arguments=self._beginning(_as_json(call), KEPT_OF_PROGRAM),
-            now=self._recording.clock.micros(),
-        )
-
-    def _end_own(self, call: Call, result: Result) -> asyncio.Future[None] | None:
-        if (number := self._own.pop(call.id, None)) is None:
-            return None
-        return self._database.write(
-            steps.end_program_call,
-            work=self._job.lead.work,
-            run=self._job.run,
-            n=number,
-            result=self._beginning(result.text, KEPT_OF_PROGRAM),
-            ok=result.ok,
-            now=self._recording.clock.micros(),
-        )
+        if result is None:
+            self._own.begin(call, self.step)
+        else:
+            self._own.end(call, result)
 
     def _show(self, call: Call, result: Result | None = None, *, own: bool = False) -> None:
         self.has_acted = True
         self.finish_saying()
         about = self._about() | {"tool": self._recording.redact(call.tool), "own": own}
         if result is None:
-            self._recording.bus.publish(Called(**about, arguments=self._shown(_as_json(call))))
+            self._recording.bus.publish(Called(**about, arguments=self._texts.shown(as_json(call))))
         else:
-            self._recording.bus.publish(Returned(**about, text=self._shown(result.text), ok=result.ok))
+            self._recording.bus.publish(Returned(**about, text=self._texts.shown(result.text), ok=result.ok))
 
     def preface(self, text: str) -> None:
         writing = self._recording.prompts.add_preface(
             self._database, self._job, text, now=self._recording.clock.micros()
         )
-        writing.add_done_callback(partial(_say_if_lost, "what a program was told first"))
+        writing.add_done_callback(partial(say_if_lost, "what a program was told first"))
 
     def spent(self, usage: Usage) -> None:
         self.charge(usage, self._terms.model)
@@ -205,23 +171,7 @@ class RunRecorder:
         """Charge for an answer of any model that comes to nothing, also after the end of the run."""
         charged = self._database.write(charge_lost, self._job, usage, model, now=self._recording.clock.micros())
         # Nobody waits for it: whoever calls is on its way out.
-        charged.add_done_callback(partial(_say_if_lost, "what a failed answer has cost"))
-
-    def _shown(self, text: str) -> str:
-        """Its beginning. Redacted before it is cut there: half a secret is not recognised."""
-        return self._recording.redact(text[: 4 * SHOWN])[:SHOWN]
-
-    def _readable(self, value: object) -> str:
-        """An argument as a person reads it: text as it is, with its line breaks; its beginning, if it is long."""
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        more = f" [… {plural(len(text) - SHOWN, 'more character')}]" if len(text) > SHOWN else ""
-        return f"{self._shown(text)}{more}"
-
-    def _beginning(self, text: str, most: int) -> str:
-        """The same, of what is kept: it says when it was cut."""
-        if len(text) <= most:
-            return text
-        return f"{self._recording.redact(text[: 4 * most])[:most]}\n[cut: {plural(len(text) - most, 'more character')}]"
+        charged.add_done_callback(partial(say_if_lost, "what a failed answer has cost"))
 
     async def keep(self, step: int, reply: Reply) -> None:
         self.finish_saying()
@@ -265,7 +215,9 @@ class RunRecorder:
                 return denied
             await turn.comes()
             if tool.stored:
-                result = await self._database.write(self._perform, place, call, tool, arguments)
+                result = await self._database.write(
+                    self._record.perform, place, call, tool, arguments, self._context_for(place)
+                )
                 return _or_suspend(result)
             with disk_explained():
                 return await self._reach_out(place, call, tool, arguments)
@@ -273,34 +225,34 @@ class RunRecorder:
             raise
         except AgentWorkerError as error:
             text = f"{error.message} ({error.hint})" if error.hint else error.message
-            return await self._database.write(self._note, place, call, Result(text, ok=False))
+            return await self._database.write(self._record.note, place, call, Result(text, ok=False))
         except Exception as error:  # boundary: a broken tool is told to the model, it does not end the work
             log.exception("tool %s failed", call.tool)
             text = f"{call.tool} broke: {type(error).__name__}: {error}"
-            return await self._database.write(self._note, place, call, Result(text, ok=False))
+            return await self._database.write(self._record.note, place, call, Result(text, ok=False))
 
     async def _leave_to(self, place: CallPosition, call: Call) -> Result | None:
         """None when the person said yes; a result when they said no. Until they say anything the work rests."""
         digest = call_digest(self._job.name, call)
         if await asyncio.to_thread(self._recording.always, self._job.project, digest):
             return None
-        answer = _or_suspend(await self._database.write(self._ask_leave, place, call, digest))
+        answer = _or_suspend(await self._database.write(self._record.ask_leave, place, call, digest))
         if answer.text in (inbox.YES, inbox.YES_TO_ALL):
             return None
         reason = _NO.sub("", answer.text)
         refusal = Result(f"The person said no. {reason}".strip(), ok=False)
-        return await self._database.write(self._note, place, call, refusal)
+        return await self._database.write(self._record.note, place, call, refusal)
 
     async def _reach_out(self, place: CallPosition, call: Call, tool: Tool, arguments: dict[str, Any]) -> Result:
         await self._kept.wait()
-        known = await self._database.write(self._start, place, call, tool)
+        known = await self._database.write(self._record.start, place, call, tool)
         if known is not None:
             return known
         failpoint("call.before")
         made = await tool.function(self._context_for(place), **arguments)
         failpoint("call.after")
         result = self._with_few_images(made) if isinstance(made, Result) else Result(str(made))
-        return await self._database.write(self._note, place, call, result)
+        return await self._database.write(self._record.note, place, call, result)
 
     def _with_few_images(self, result: Result) -> Result:
         """Leave out images that would make the next request larger than a provider takes, and say so."""
@@ -318,89 +270,6 @@ class RunRecorder:
     def _context_for(self, place: CallPosition) -> ToolContext:
         return replace(self._context, key=place.key, outside=self.outside)
 
-    # --- inside the writer ----------------------------------------------------------------------------
-
-    def _perform(
-        self, tx: Transaction, place: CallPosition, call: Call, tool: Tool, arguments: dict[str, Any]
-    ) -> Result | None:
-        """Make a call; None when a person was asked and has not answered."""
-        hold_run(tx, self._job)
-        if known := _done(tx, place):
-            return known
-        made = tool.function(tx, self._context_for(place), **arguments)
-        if not isinstance(made, Question):
-            return self._write_down(tx, place, call, Result(made))
-        options = f" ({' / '.join(made.options)})" if made.options else ""
-        details = {"question": made.text, "options": list(made.options)}
-        answer = self._ask(tx, place, "question", f"{self._job.name} asks: {made.text}{options}", details)
-        return self._write_down(tx, place, call, answer) if answer else None
-
-    def _ask_leave(self, tx: Transaction, place: CallPosition, call: Call, digest: str) -> Result | None:
-        if inbox.allowed(tx, place.work, call.tool):
-            return Result(inbox.YES)
-        arguments = {name: self._readable(value) for name, value in call.arguments.items()}
-        text = f"{self._job.name} wants to use {call.tool}: {self._shown(_in_words(arguments))}"
-        details = {"tool": call.tool, "arguments": arguments}
-        return self._ask(tx, place, "approval", text, details, digest)
-
-    def _ask(
-        self,
-        tx: Transaction,
-        place: CallPosition,
-        kind: inbox.Kind,
-        text: str,
-        details: Mapping[str, Any],
-        digest: str = "",
-    ) -> Result | None:
-        hold_run(tx, self._job)
-        if (answer := inbox.answer_about(tx, kind, place.key)) is not None:
-            return Result(answer)
-        inbox.ask(
-            tx,
-            kind,
-            workspace=self._job.workspace,
-            agent=self._job.fence.agent,
-            ref=place.key,
-            text=text,
-            now=self._recording.clock.micros(),
-            details=details,
-            digest=digest,
-        )
-        return None
-
-    def _start(self, tx: Transaction, place: CallPosition, call: Call, tool: Tool) -> Result | None:
-        """The outcome of this call if it is known already; None means that it must be made."""
-        hold_run(tx, self._job)
-        row = steps.call_at(tx, place)
-        if row is None:
-            self._put(tx, place, call, None)
-            return None
-        if row["state"] == "done":
-            return stored_result(row)
-        return None if tool.repeatable else self._write_down(tx, place, call, UNKNOWN)
-
-    def _note(self, tx: Transaction, place: CallPosition, call: Call, result: Result) -> Result:
-        hold_run(tx, self._job)
-        return self._write_down(tx, place, call, result)
-
-    def _write_down(self, tx: Transaction, place: CallPosition, call: Call, result: Result) -> Result:
-        result = replace(result, text=_capped(self._recording.redact(result.text)))
-        self._put(tx, place, call, result)
-        return result
-
-    def _put(self, tx: Transaction, place: CallPosition, call: Call, result: Result | None) -> None:
-        steps.put_call(
-            tx,
-            place,
-            run=self._job.run,
-            tool=call.tool,
-            arguments=_as_json(call),
-            now=self._recording.clock.micros(),
-            result=result.text if result else None,
-            images=images.dump(result.images) if result else "",
-            ok=result.ok if result else True,
-        )
-
     def _foreign(self, reply: Reply) -> Iterator[str]:
         return (call.tool for call in reply.calls if call.tool in self._tools and self._tools[call.tool].foreign)
 
@@ -414,70 +283,3 @@ def _or_suspend(result: Result | None) -> Result:
     if result is None:
         raise Suspended
     return result
-
-
-def _done(tx: Transaction, place: CallPosition) -> Result | None:
-    row = steps.call_at(tx, place)
-    return stored_result(row) if row and row["state"] == "done" else None
-
-
-def _capped(text: str) -> str:
-    if len(text) <= RESULT_LIMIT:
-        return text
-    return f"{text[:RESULT_LIMIT]}\n[cut: {plural(len(text) - RESULT_LIMIT, 'more character')}]"
-
-
-def _in_words(arguments: Mapping[str, str]) -> str:
-    """A call as one reads it: its only argument as it is, several with their names."""
-    if len(arguments) == 1:
-        return next(iter(arguments.values()))
-    return ", ".join(f"{name}: {value}" for name, value in arguments.items())
-
-
-def _as_json(call: Call) -> str:
-    return json.dumps(call.arguments, ensure_ascii=False)
-
-
-def call_digest(agent: str, call: Call) -> str:
-    """Of exactly this call by this agent."""
-    exact = json.dumps([agent, call.tool, call.arguments], sort_keys=True)
-    return hashlib.sha256(exact.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-@dataclass(slots=True, eq=False)
-class CallSlot:
-    alone: bool
-    before: list[CallSlot]  #: those that this one waits for
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-    rests: bool = False  #: it waits for a person
-
-    async def comes(self) -> None:
-        """If one of those before waits for a person, so does this: it may build on what that one does."""
-        for turn in self.before:
-            await turn.over.wait()
-            if turn.rests:
-                raise Suspended
-
-
-class CallOrder:
-    def __init__(self) -> None:
-        self._taken: list[CallSlot] = []
-
-    @asynccontextmanager
-    async def take(self, *, alone: bool) -> AsyncGenerator[CallSlot]:
-        """A turn comes after all those taken before if it is `alone`, else after those that are."""
-        mine = CallSlot(alone, [turn for turn in self._taken if alone or turn.alone])
-        self._taken.append(mine)
-        try:
-            yield mine
-        except Suspended:
-            mine.rests = True
-            raise
-        finally:
-            self._taken.remove(mine)
-            mine.over.set()
-
-
-def _say_if_lost(what: str, written: asyncio.Future[None]) -> None:
-    if not written.cancelled() and (error := written.exception()):
-        log.warning("%s could not be stored: %s", what, error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from agent_worker.agents.notices import tell_sender
 from agent_worker.agents.run_begin import DEATHS
 from agent_worker.database.database import Row, Transaction, WholeTransaction
-from agent_worker.work import agent_rows, inbox, queue
+from agent_worker.work import agent_rows, inbox, queue, run_rows
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.queue import Instruction
 from agent_worker.workspaces import deliveries, routing, workspace_state
@@ -36,10 +36,10 @@ def _recover_project(tx: Transaction, owner: str, *, now: int) -> int:
 
 def _lose(tx: Transaction, run: Row, reason: str, *, now: int) -> None:
     """Close a run that took its worker with it, and put its work back."""
-    queue.close_run(tx, run["id"], "lost", reason=reason, now=now)
+    run_rows.close_run(tx, run["id"], "lost", reason=reason, now=now)
     rows = [Instruction.of(row) for row in queue.running(tx, run["id"])]
     # Only the lead is to blame: its companions were merely in the same run.
-    if queue.lost_runs(tx, run["instruction"]) >= DEATHS:
+    if run_rows.lost_runs(tx, run["instruction"]) >= DEATHS:
         _bury(tx, run["id"], next(r for r in rows if r.id == run["instruction"]), now=now)
     queue.put_back(tx, run["id"])
     deliveries.take_back(tx, run["id"])
@@ -76,7 +76,7 @@ def abandon(tx: Transaction, fence: Fence, *, state: str, reason: str, now: int)
             continue
         queue.put_back(tx, run["id"])
         deliveries.take_back(tx, run["id"])
-        queue.close_run(tx, run["id"], "yielded", reason=reason, now=now)
+        run_rows.close_run(tx, run["id"], "yielded", reason=reason, now=now)
     if state == "error":
         agent_rows.set_state(tx, fence.agent, state, reason=reason, now=now)
     else:

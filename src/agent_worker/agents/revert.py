@@ -16,7 +16,7 @@ from agent_worker.database.database import Row, Transaction
 from agent_worker.memory.containment import Descent
 from agent_worker.proposals import lifecycle, minutes, store
 from agent_worker.proposals.request import Voter
-from agent_worker.work import queue, threads
+from agent_worker.work import open_work, queue, threads
 from agent_worker.workspaces import channel, member_rows, resources
 
 REASON = "a person took back what it came from"
@@ -68,7 +68,7 @@ def _silence(tx: Transaction, run: Descent, held: Held, *, now: int) -> None:
     assert run.workspace
     posted = channel.hold_back(tx, run.workspace, run.run)
     for message in posted:
-        for id in queue.called_by(tx, message["id"], run.workspace):
+        for id in open_work.called_by(tx, message["id"], run.workspace):
             commands.cancel(tx, id, reason=REASON, now=now)
     for message in [message for message in posted if message["kind"] == "proposal"]:
         posted += _withdraw(tx, run.workspace, message["id"], held, now=now)

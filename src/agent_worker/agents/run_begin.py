@@ -17,7 +17,7 @@ from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.tools import images
 from agent_worker.tools.tool import Result
-from agent_worker.work import agent_rows, inbox, limits, queue, steps
+from agent_worker.work import agent_rows, inbox, limits, open_work, queue, run_rows, steps
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.limits import Charge, Payer, Reached, WorkLimits
 from agent_worker.work.queue import Ageing, Instruction
@@ -160,7 +160,7 @@ def begin(
             return None
         if not_yet := _not_yet(first, now, longest):
             return not_yet
-        if not alone and first["attempts"] and queue.lost_runs(tx, first["id"]) >= DEATHS - 1:
+        if not alone and first["attempts"] and run_rows.lost_runs(tx, first["id"]) >= DEATHS - 1:
             return Suspect()
         terms = terms_of(first["workspace"])
         stop = _limit(tx, first, terms.limits, now=now)
@@ -215,7 +215,7 @@ def _take(tx: Transaction, fence: Fence, me: Row, first: Row, terms: Terms, *, n
         taken=tuple(map(Instruction.of, rows)),
         past=past,
         done_before=0 if is_fresh else _done_before(tx, first),
-        others_wait=queue.any_queued(tx, fence.agent),
+        others_wait=open_work.any_queued(tx, fence.agent),
         unreadable=unreadable,
     )
 
@@ -288,7 +288,7 @@ def keep_step(
     """Store what the model answered and what it cost; the limit that is met by it, if any."""
     hold_run(tx, job)
     if outside:
-        queue.note_outside(tx, job.run, outside)
+        run_rows.note_outside(tx, job.run, outside)
     if not record_step(tx, job, step, reply, terms.model, now=now):
         return None
     return _spent_up(tx, job, terms, now=now)

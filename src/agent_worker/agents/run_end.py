@@ -15,7 +15,7 @@ from agent_worker.core.errors import BackendFailure
 from agent_worker.core.events import Ended, Retrying
 from agent_worker.core.failpoints import failpoint
 from agent_worker.database.database import Transaction
-from agent_worker.work import agent_rows, inbox, limits, queue, threads
+from agent_worker.work import agent_rows, inbox, limits, open_work, queue, run_rows, threads
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.limits import Reached
 from agent_worker.work.queue import Ageing, End, Instruction
@@ -28,7 +28,7 @@ def finish(
     """Store the answer, what it causes, and the end of the work, in one transaction. Has the agent more to do?"""
     hold_run(tx, job)
     if outside:
-        queue.note_outside(tx, job.run, outside)
+        run_rows.note_outside(tx, job.run, outside)
     record_step(tx, job, step, reply, model, now=now)
     text = spoken(reply.text)
     if job.workspace:
@@ -36,16 +36,16 @@ def finish(
     else:
         answer_dm(tx, job.lead, job.name, text, failed=False, run=job.run, now=now)
     for item in job.taken:
-        inbox.settle(tx, item.agent, partial(queue.is_same_matter, tx, item))
+        inbox.settle(tx, item.agent, partial(open_work.is_same_matter, tx, item))
     deliveries.close(tx, job.run, "acked")
     _end(tx, job, "done", text=text, now=now)
     failpoint("finish.before_commit")
-    return queue.any_queued(tx, job.fence.agent)
+    return open_work.any_queued(tx, job.fence.agent)
 
 
 def _answer_in_workspace(tx: Transaction, job: Assignment, text: str, *, seen: int, now: int) -> None:
     assert job.workspace
-    run = queue.produced_by(tx, job.lead.id)
+    run = run_rows.produced_by(tx, job.lead.id)
     workspace = workspace_rows.get(tx, job.workspace)
     fresh = bool(run["produced"])
     _keep_thread(tx, job, text, now=now)
@@ -95,8 +95,8 @@ def retry_later(
     queue.put_back(tx, job.run, failed=counts, not_before=not_before, waits_since=None if counts else now)
     if not counts:
         _uncount(tx, job)
-        queue.rest_run(tx, job.run, reason=failure.message)
-    queue.close_run(tx, job.run, "failed", reason=failure.message, now=now)  # unless it rests
+        run_rows.rest_run(tx, job.run, reason=failure.message)
+    run_rows.close_run(tx, job.run, "failed", reason=failure.message, now=now)  # unless it rests
     _let_go(tx, job, now=now)
     tx.tell(
         Retrying(
@@ -133,7 +133,7 @@ def _uncount(tx: Transaction, job: Assignment) -> None:
 
 def _close(tx: Transaction, job: Assignment, state: str, why: str, *, now: int) -> None:
     """Close a run whose work is not over."""
-    queue.close_run(tx, job.run, state, reason=why, now=now)
+    run_rows.close_run(tx, job.run, state, reason=why, now=now)
     _let_go(tx, job, now=now)
 
 
@@ -208,7 +208,7 @@ def stop_at_limit(tx: Transaction, job: Assignment, stop: Reached, *, now: int) 
 
 def _end(tx: Transaction, job: Assignment, state: End, *, reason: str = "", text: str = "", now: int) -> None:
     queue.end(tx, job.run, state, reason=reason, now=now)
-    queue.close_run(tx, job.run, state, reason=reason, text=text, now=now)
+    run_rows.close_run(tx, job.run, state, reason=reason, text=text, now=now)
     agent_rows.rest(tx, job.fence.agent, now=now)
     tell_end(tx, job, state, reason, text)
 

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from typing import Concatenate, ParamSpec, TypeVar
 
 from agent_worker.agents import recovery
-from agent_worker.agents.loop import Loop, LoopContext
+from agent_worker.agents.loop import Loop
+from agent_worker.agents.loop_context import LoopContext
 from agent_worker.agents.recorder import RunRecorder
 from agent_worker.agents.retries import restart_wait, too_many
 from agent_worker.agents.waiting import Waits

@@ -11,7 +11,19 @@ import click
 from agent_worker.cli.approval import can_ask
 from agent_worker.cli.call import addresses, agents, call, here, part, run_ids
 from agent_worker.cli.choice import chosen_for_one
-from agent_worker.cli.output import ago, as_json_option, clean, paint_state, tell, tell_json, tell_table, usd, waits
+from agent_worker.cli.output import (
+    ago,
+    as_json_option,
+    clean,
+    echo,
+    paint_state,
+    tell,
+    tell_json,
+    tell_table,
+    usd,
+    waits,
+)
+from agent_worker.cli.prose import tell_text
 from agent_worker.cli.soul import soul
 from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import BadInput, NotFound
@@ -44,22 +56,22 @@ def create(name: str, expertise: str | None, origin: str | None, as_json: bool, 
     made = call("POST", "/agents", name=name, expertise=known, origin=origin, project=here(), **given)
     if as_json:
         return tell_json(made)
-    click.echo(f"created {made['name']}: {clean(made['file'])}")
+    echo(f"created {made['name']}: {clean(made['file'])}")
     if origin:
-        click.echo(f"  {clean(origin)} is {made['name']} from now on, with what was said to it")
+        echo(f"  {clean(origin)} is {made['name']} from now on, with what was said to it")
     if made["found"]:
-        click.echo(
+        echo(
             f"  it takes over the folder of an earlier {made['name']}, with its memory, notes and conversations:\n"
             f"  {clean(made['found'])}\n"
             f"  for a fresh start:  agent-worker agent delete {made['name']} --files"
         )
-    click.echo(f'  talk to it:  agent-worker ask {made["name"]} "hello"')
+    echo(f'  talk to it:  agent-worker ask {made["name"]} "hello"')
 
 
 def _backend_of_one(command: str, given: Mapping[str, Any]) -> dict[str, str | None]:
     backend, model = chosen_for_one(command, given["backend"], given["model"])
     if model != given["model"]:
-        click.echo(f"it uses {model}: there is a key for it (another: --model)", err=True)
+        echo(f"it uses {model}: there is a key for it (another: --model)", err=True)
     return {"backend": backend, "model": model}
 
 
@@ -93,16 +105,16 @@ def info(name: str, as_json: bool) -> None:
     if as_json:
         return tell_json(found)
     about = found["agent"]
-    click.echo(f"{about['name']} {paint_state(about['state'], about['waiting'])}")
+    echo(f"{about['name']} {paint_state(about['state'], about['waiting'])}")
     if said := waits(about["reason"], about["waiting"]):
-        click.echo(f"  {clean(said)}")
+        echo(f"  {clean(said)}")
     if not about["backend"]:  # its file cannot be read
         return
     works_with = f"{about['backend']} {about['model']}".rstrip()
-    click.echo(f"  {works_with}, {usd(about['usd_today'], about['estimated'])} today\n  {clean(found['directory'])}")
+    echo(f"  {works_with}, {usd(about['usd_today'], about['estimated'])} today\n  {clean(found['directory'])}")
     _tell_definition(found)
     if found["queue"]:
-        click.echo()
+        echo()
         tell_table(
             ("id", "lane", "state", "queued", "from", "work"),
             [
@@ -111,19 +123,19 @@ def info(name: str, as_json: bool) -> None:
             ],
         )
     for line in found["thread"]:
-        click.echo(f"  {clean(line)[:300]}")
+        echo(f"  {clean(line)[:300]}")
 
 
 def _tell_definition(found: dict[str, Any]) -> None:
     if found["prompt"]:
-        click.echo(f"  prompt: {clean(' '.join(found['prompt'].split()))[:300]}")
+        echo(f"  prompt: {clean(' '.join(found['prompt'].split()))[:300]}")
     for key, value in {**found["soul"], **found["limits"]}.items():
-        click.echo(f"  {clean(key)}: {clean(', '.join(value) if isinstance(value, list) else str(value))}")
-    click.echo(f"  works in: {clean(', '.join(found['works_in'])) or 'no workflow at the moment'}")
+        echo(f"  {clean(key)}: {clean(', '.join(value) if isinstance(value, list) else str(value))}")
+    echo(f"  works in: {clean(', '.join(found['works_in'])) or 'no workflow at the moment'}")
     if kept := found["keeps"]:
         memories = ", ".join(f"{count} {_FILES.get(file, file)}" for file, count in kept["memories"].items())
-        click.echo(f"  remembers: {clean(memories) or 'nothing yet'}")
-        click.echo(f"  notes: {kept['notes']}\n  todos: {kept['todos']} open, {kept['done']} done")
+        echo(f"  remembers: {clean(memories) or 'nothing yet'}")
+        echo(f"  notes: {kept['notes']}\n  todos: {kept['todos']} open, {kept['done']} done")
     _tell_learned(found["learned"])
 
 
@@ -134,11 +146,11 @@ def _tell_learned(learned: dict[str, Any] | None) -> None:
     cost = f"{plural(learned['requests'], 'request')}, {usd(learned['usd'], learned['estimated'])}"
     count = plural(learned["count"], "thing")
     model = learned["with_model"] or "nothing now"
-    click.echo(f"  learned in {plural(learned['days'], 'day')}: {count} ({cost}; with {clean(model)})")
+    echo(f"  learned in {plural(learned['days'], 'day')}: {count} ({cost}; with {clean(model)})")
     for each in learned["entries"]:
         held = ", held back" if each["file"] == "quarantine" else ""
         said = clean(each["value"])[:200] or "(forgotten or replaced since)"
-        click.echo(f"    {clean(each['key'])}: {said} ({ago(each['at'])}{held})")
+        echo(f"    {clean(each['key'])}: {said} ({ago(each['at'])}{held})")
 
 
 _FILES = {"archive": "archived"}
@@ -165,7 +177,7 @@ def edit(name: str, settings: tuple[str, ...], as_json: bool) -> None:
     click.edit(filename=found["agent"]["file"])
     problems = call("GET", "/status", project=here())["project"]["problems"]
     for problem in () if as_json else problems:
-        click.echo(clean(problem), err=True)
+        echo(clean(problem), err=True)
     told = "saved, but there are mistakes; the last good version stays in use" if problems else "saved"
     tell(told, as_json, agent=name, problems=problems)
 
@@ -264,17 +276,17 @@ def _tell_round(name: str, made: dict[str, Any], as_json: bool) -> None:
         return tell_json(made)
     for each in made["changes"]:
         before, after = each["before"], each["after"]
-        click.echo(f"{each['what']}: {clean(each['why'])}")
-        click.echo(f"  - {before['file']}  {clean(before['key'])}: {clean(before['value'])[:200]}")
-        click.echo(f"  + {after['file']}  {clean(after['key'])}: {clean(after['value'])[:200]}{_marks(before, after)}")
+        echo(f"{each['what']}: {clean(each['why'])}")
+        echo(f"  - {before['file']}  {clean(before['key'])}: {clean(before['value'])[:200]}")
+        echo(f"  + {after['file']}  {clean(after['key'])}: {clean(after['value'])[:200]}{_marks(before, after)}")
     for key in made["check"]:
-        click.echo(f"does it still hold? {clean(key)}: agent-worker inbox")
+        echo(f"does it still hold? {clean(key)}: agent-worker inbox")
     if not made["changes"]:
-        return click.echo("nothing to tidy")
+        return echo("nothing to tidy")
     if made["id"]:
-        click.echo(f"to take it back: agent-worker agent revert {clean(name)} --source {made['id']}")
+        echo(f"to take it back: agent-worker agent revert {clean(name)} --source {made['id']}")
     else:
-        click.echo(f"nothing was changed; to do it: agent-worker agent memory {clean(name)} --rounds")
+        echo(f"nothing was changed; to do it: agent-worker agent memory {clean(name)} --rounds")
 
 
 def _marks(before: dict[str, Any], after: dict[str, Any]) -> str:
@@ -294,7 +306,7 @@ def _show_memory(found: dict[str, Any], as_json: bool) -> None:
     ]
     tell_table(("file", "key", "value", "seen by", "says", "learned in"), rows, empty="nothing is remembered")
     for problem in found["problems"]:
-        click.echo(clean(problem), err=True)
+        echo(clean(problem), err=True)
 
 
 def _show_entries(name: str, key: str, entries: list[dict[str, Any]], as_json: bool) -> None:
@@ -305,7 +317,7 @@ def _show_entries(name: str, key: str, entries: list[dict[str, Any]], as_json: b
     if as_json:
         return tell_json(found)
     for each in found:
-        click.echo(clean(each["value"]))
+        echo(clean(each["value"]))
 
 
 def _wrong_words(command: str, words: tuple[str, ...], meant: dict[int, str], forms: str) -> BadInput:
@@ -340,7 +352,7 @@ def revert(name: str, since: str | None, source: str | None, show: bool, as_json
     rows = [(_WHAT.get(what, what), each) for what, found in taken.items() for each in found]
     tell_table(("what", "which"), rows, empty="there is nothing to take back")
     if taken["memories"]:
-        click.echo(f"held back, not deleted. To give one back: agent-worker agent release {clean(name)} KEY")
+        echo(f"held back, not deleted. To give one back: agent-worker agent release {clean(name)} KEY")
 
 
 @agent.command()
@@ -362,13 +374,13 @@ def notes(name: str, words: tuple[str, ...], as_json: bool) -> None:
     match words:
         case ():
             found = call("GET", path, project=here())
-            tell_json(found) if as_json else click.echo("\n".join(map(clean, found)) or "no notes yet")
+            tell_json(found) if as_json else echo("\n".join(map(clean, found)) or "no notes yet")
         case ("add", text):
             kept = call("POST", path, text=text, project=here())
-            tell_json(kept) if as_json else click.echo(f"kept as {clean(kept)}")
+            tell_json(kept) if as_json else echo(f"kept as {clean(kept)}")
         case (note,) if note != "add":
             text = call("GET", f"{path}/{part(note)}", project=here())
-            tell_json(text) if as_json else click.echo(clean(text), nl=False)
+            tell_json(text) if as_json else tell_text(text)
         case _:
             raise _wrong_words(f"agent notes {name}", words, {}, "add TEXT")
 
@@ -392,9 +404,9 @@ def todo(name: str, words: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         return tell_json(found)
     for item in found:
-        click.echo(f"{item['number']:>3} [{'x' if item['done'] else ' '}] {clean(item['text'])}")
+        echo(f"{item['number']:>3} [{'x' if item['done'] else ' '}] {clean(item['text'])}")
     if not found:
-        click.echo("nothing to do")
+        echo("nothing to do")
 
 
 @agent.command()
@@ -434,10 +446,10 @@ def set_agent(name: str, action: str, as_json: bool) -> None:
     found = call("POST", f"/agents/{part(name)}/{action}", project=here())
     if as_json:
         return tell_json(found)
-    click.echo(f"{found['name']} is {paint_state(found['state'])}")
+    echo(f"{found['name']} is {paint_state(found['state'])}")
     if action in ("stop", "pause"):
         back = {"stop": "start", "pause": "resume"}[action]
-        click.echo(f"  let it go on:  agent-worker agent {back} {found['name']}")
+        echo(f"  let it go on:  agent-worker agent {back} {found['name']}")
 
 
 @click.command()
@@ -460,6 +472,6 @@ def new(name: str | None, context: bool, instance: str | None, as_json: bool, **
     made = call("POST", "/agents", name=name, lasting=False, project=here(), **given)
     if as_json:
         return tell_json(made)
-    click.echo(f"created {made['name']}, which lives until the daemon stops")
-    click.echo(f'  talk to it:  agent-worker ask {made["name"]} "hello"')
-    click.echo(f"  keep it:     agent-worker agent create NAME --from {made['name']}")
+    echo(f"created {made['name']}, which lives until the daemon stops")
+    echo(f'  talk to it:  agent-worker ask {made["name"]} "hello"')
+    echo(f"  keep it:     agent-worker agent create NAME --from {made['name']}")

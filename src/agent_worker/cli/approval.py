@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 
 from agent_worker.cli.call import ALLOW, call, here, workflows
-from agent_worker.cli.output import as_json_option, clean, tell_json
+from agent_worker.cli.output import as_json_option, clean, echo, tell_json
 from agent_worker.core.errors import AgentWorkerError, BadInput, Untrusted
 from agent_worker.core.remote import is_remote
 from agent_worker.core.text import plural
@@ -62,7 +62,7 @@ def _allow(name: str, *, given: bool) -> bool:
     whose = subject(name)
     pending_approvals = call("GET", "/trust", **whose, project=here())
     if not given:
-        click.echo("This agent wants to do things that you have not approved:", err=True)
+        echo("This agent wants to do things that you have not approved:", err=True)
         confirm(pending_approvals)
     _approve(whose, pending_approvals)
     return True
@@ -77,7 +77,7 @@ def with_approval(workflow: str, work: Callable[[], Iterator[T]]) -> Iterator[T]
             raise
         whose = subject(workflow)
         pending_approvals = call("GET", "/trust", **whose, project=here())
-        click.echo("This project wants to do things that you have not approved:", err=True)
+        echo("This project wants to do things that you have not approved:", err=True)
         confirm(pending_approvals)
         _approve(whose, pending_approvals)
         yield from work()
@@ -92,11 +92,11 @@ def offer_limits(workflow: str) -> None:
         return  # whoever runs it is told
     if not pending_approvals or any(pending["kind"] not in _OFFERED for pending in pending_approvals):
         return
-    click.echo("This is written in files and waits for your approval; until then it is done without:", err=True)
+    echo("This is written in files and waits for your approval; until then it is done without:", err=True)
     for pending in pending_approvals:
-        click.echo(f"  {clean(pending['what'])}", err=True)
+        echo(f"  {clean(pending['what'])}", err=True)
     if not can_ask():
-        click.echo(f"  to approve it: agent-worker trust {workflow}", err=True)
+        echo(f"  to approve it: agent-worker trust {workflow}", err=True)
     elif click.confirm("\nAllow it?", err=True):
         _approve(whose, pending_approvals)
 
@@ -136,7 +136,7 @@ def trust(name: str | None, yes: bool, listed: bool, revoke: bool, as_json: bool
         _approve(whose, pending_approvals)
     if as_json:
         return tell_json(pending_approvals)
-    click.echo(
+    echo(
         f"approved: {plural(len(pending_approvals), 'item')}"
         if pending_approvals
         else "nothing waits for your approval"
@@ -147,16 +147,16 @@ def _list(approved: Sequence[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         return tell_json(approved)
     for each in approved:
-        click.echo(clean(each["what"]))
+        echo(clean(each["what"]))
     if not approved:
-        click.echo("nothing that is here needed your approval, or has it")
+        echo("nothing that is here needed your approval, or has it")
 
 
 def _revoke(whose: dict[str, Any], as_json: bool) -> None:
     count = call("DELETE", "/trust", **whose, project=here())
     if as_json:
         return tell_json(count)
-    click.echo(f"taken back: {plural(count, 'approval')}" if count else "there was no approval to take back")
+    echo(f"taken back: {plural(count, 'approval')}" if count else "there was no approval to take back")
 
 
 def _approve(whose: dict[str, Any], pending_approvals: Sequence[dict[str, Any]]) -> None:
@@ -177,9 +177,9 @@ def show_pending(pending_approvals: Sequence[dict[str, Any]]) -> None:
     for pending in pending_approvals:
         if pending["why"]:
             what = "" if pending["shown"].startswith(pending["what"]) else f"\n  {clean(pending['what'])}"
-            click.echo(f"{what}\n  {clean(pending['why'])}", err=True)
+            echo(f"{what}\n  {clean(pending['why'])}", err=True)
         lines = clean(pending["shown"]).splitlines()
         for line in ("", *lines[:SHOWN]):
-            click.echo(f"  {line}", err=True)
+            echo(f"  {line}", err=True)
         if len(lines) > SHOWN:
-            click.echo(f"  … not shown here: {plural(len(lines) - SHOWN, 'more line')}", err=True)
+            echo(f"  … not shown here: {plural(len(lines) - SHOWN, 'more line')}", err=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from agent_worker.cli.output import as_json_option, clean, tell_json, tell_table
+from agent_worker.cli.output import as_json_option, clean, echo, tell_json, tell_table
 from agent_worker.core.disk_space import amount
 from agent_worker.core.errors import NotFound, Refused
 from agent_worker.core.text import plural
@@ -33,7 +33,7 @@ def backup(file: Path | None, as_json: bool) -> None:
         path = _move(path, target)
     if as_json:
         return tell_json({"path": str(path), "bytes": made["bytes"]})
-    click.echo(f"{clean(str(path))}  {amount(made['bytes'])}")
+    echo(f"{clean(str(path))}  {amount(made['bytes'])}")
 
 
 def _free(file: Path) -> Path:
@@ -69,9 +69,9 @@ def restore(file: Path, as_json: bool) -> None:
     messages, aside = restored(file)
     if as_json:
         return tell_json({"messages": messages, "aside": str(aside) if aside else None})
-    click.echo(f"restored {plural(messages, 'message')} from {clean(str(file))}")
+    echo(f"restored {plural(messages, 'message')} from {clean(str(file))}")
     if aside:
-        click.echo(f"what was there is kept as {clean(str(aside))}")
+        echo(f"what was there is kept as {clean(str(aside))}")
 
 
 @click.command()
@@ -98,7 +98,7 @@ def gc(dry_run: bool, as_json: bool) -> None:
     )
     if found:
         total = amount(sum(each["bytes"] for each in found))
-        click.echo(f"\n{total} {'can go: agent-worker gc' if dry_run else 'freed'}")
+        echo(f"\n{total} {'can go: agent-worker gc' if dry_run else 'freed'}")
 
 
 def _stamp() -> str:

@@ -8,17 +8,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import click
 
+from agent_worker.cli.output import echo
 from agent_worker.client.connection import Client, connect
 from agent_worker.client.discovery import KEYS_HEADER
-from agent_worker.client.plain_http import ServerEvent
+from agent_worker.client.plain_http import DaemonEnded, ServerEvent
 from agent_worker.core.errors import AgentWorkerError, Untrusted
 from agent_worker.core.provider_variables import brought_by
 
+_answered = [False]  # has a daemon been found?
 ALLOW = "agent_worker.allow"  #: in the meta of a command: asks about what an agent may not do yet; takes its name
 
 
@@ -45,10 +48,26 @@ def stream(method: str, path: str, /, *, last_event_id: str = "", **arguments: A
     return _connected().stream(method, target, body, last_event_id=last_event_id, headers=_keys())
 
 
+@contextmanager
+def kept_if_it_ends(where: str) -> Iterator[None]:
+    """A daemon that ends while it is waited for has kept what it accepted; `where` is the command that shows it."""
+    try:
+        yield
+    except DaemonEnded as error:
+        told = f"it is kept, and goes on once the daemon runs again, which this does: {where}"
+        raise DaemonEnded(error.message, hint=told) from None
+
+
+def is_answered() -> bool:
+    """Is what this command works with from a daemon?"""
+    return _answered[0]
+
+
 def _connected() -> Client:
     client = connect()
+    _answered[0] = True
     if client.note:  # of a daemon that has just been started for us
-        click.echo(f"note: {client.note}", err=True)
+        echo(f"note: {client.note}", err=True)
     return client
 
 

@@ -22,8 +22,10 @@ from typing import Any
 import click
 
 from agent_worker.cli.output import F, clean, paint
-from agent_worker.cli.prose import cells, cut, wrapped
+from agent_worker.cli.prose import cut, wrapped
+from agent_worker.cli.wrapping import cells
 from agent_worker.client.plain_http import ServerEvent
+from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.later import dataclass
 
 TICK = 1.0  #: seconds between two looks at the clock
@@ -99,6 +101,12 @@ class Console:
         """A sentence that stays, wrapped where somebody looks."""
         lines = wrapped(clean(text), self.columns) if self.is_live else [clean(text)]
         self.say(*(paint(line, colour) if colour else line for line in lines))
+
+    def complain(self, error: AgentWorkerError) -> None:
+        """What went wrong, and what to do, while something is followed."""
+        self.tell(f"error: {error.message}", "red")
+        if error.hint and error.hint not in error.message:
+            self.tell(f"  hint: {error.hint}")
 
     def below(self, *lines: str) -> None:
         """What stands below them now."""

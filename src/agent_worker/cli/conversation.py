@@ -15,13 +15,13 @@ from typing import Any
 import click
 
 from agent_worker.cli.approval import trust_option
-from agent_worker.cli.call import ServerEvent, addresses, call, here, part, stream
+from agent_worker.cli.call import ServerEvent, addresses, call, here, kept_if_it_ends, part, stream
 from agent_worker.cli.console import WAITS, Console, wait_option
 from agent_worker.cli.live import LiveView, follow
-from agent_worker.cli.output import as_json_option, clean, paint, tell_json
+from agent_worker.cli.output import as_json_option, clean, echo, for_people, paint, tell_json
 from agent_worker.cli.prose import Page, cut, drawn, wrapped
 from agent_worker.cli.typed import TextCommand
-from agent_worker.core.errors import AgentWorkerError, BadInput
+from agent_worker.core.errors import AgentWorkerError, BadInput, NotRunning
 from agent_worker.core.states import told as state_told
 
 _UNFINISHED = 6  #: lines of what is being written that are shown below
@@ -50,7 +50,8 @@ def ask(address: str, message: str, wait: bool, as_json: bool) -> None:
     """
     _refuse_channel(address)
     events = _asked(address, _with_pipe(message), leaves=not wait and not Console().is_attended)
-    final = _as_json(events) if as_json else _answer(address, events)
+    with kept_if_it_ends(f"agent-worker peek {address}"):
+        final = _as_json(events) if as_json else _answer(address, events)
     sys.exit(exit_code(final))
 
 
@@ -65,7 +66,9 @@ def chat(address: str) -> None:
         if not console.takes_keys:
             raise BadInput("chat needs a terminal", hint=f'agent-worker ask {address} "…"')
         if address.startswith("@"):
-            chat_in_channel(console, address)
+            _check_running(address)
+            with kept_if_it_ends(f"agent-worker chat {address}"):
+                chat_in_channel(console, address)
         else:
             _chat_with_agent(console, address)
 
@@ -94,7 +97,7 @@ class AnswerView:
         if record["event"] == "waiting" and record["what"] == "key":
             self.asked = True
             self._now("waits for a key")
-            click.echo(clean(f"{record['name']} waits: {record['reason']}"), err=True)
+            echo(clean(f"{record['name']} waits: {record['reason']}"), err=True)
         if not self._console.is_live:
             return
         match record:
@@ -168,13 +171,14 @@ def _asked(address: str, message: str, *, leaves: bool = False) -> Iterator[Serv
 
 def run_agent(address: str, events: Iterator[ServerEvent], *, as_json: bool) -> int:
     """Follow what an agent was given by `run`; the exit code. As JSON, each event is a line."""
-    if not as_json:
-        return exit_code(_answer(address, events))
-    final: dict[str, Any] = {}
-    for event in events:
-        final = json.loads(event.data)
-        click.echo(json.dumps(final))
-    return exit_code(final)
+    with kept_if_it_ends(f"agent-worker peek {address}"):
+        if not as_json:
+            return exit_code(_answer(address, events))
+        final: dict[str, Any] = {}
+        for event in events:
+            final = json.loads(event.data)
+            click.echo(json.dumps(final))
+        return exit_code(final)
 
 
 def _as_json(events: Iterator[ServerEvent]) -> dict[str, Any]:
@@ -224,27 +228,34 @@ def _tell_end(console: Console, view: AnswerView, final: Mapping[str, Any]) -> N
         return tell_waiting(final, view.asked, f"agent-worker peek {view.name}")
     why = final.get("reason") or final.get("message", "the daemon ended")
     told = f"{state_told(final.get('state', 'failed'))}: {why}"
-    click.echo(clean(told), err=True)
+    echo(clean(told), err=True)
     hint = "agent-worker inbox" if final.get("state") == "incomplete" else final.get("hint", "")
     if hint and hint not in told:
-        click.echo(clean(f"  hint: {hint}"), err=True)
+        echo(clean(f"  hint: {hint}"), err=True)
 
 
 def tell_waiting(final: Mapping[str, Any], told: bool, where: str) -> None:
     """What it waits for, unless that was told when it was asked; and that nothing is lost."""
     if not told:
-        click.echo(clean(f"waiting for you: {' '.join(final['reason'].split())}"), err=True)
-    click.echo(f"it is kept, and goes on after that; what comes of it: {where} (to wait here: --wait)", err=True)
+        echo(clean(f"waiting for you: {' '.join(final['reason'].split())}"), err=True)
+    echo(f"it is kept, and goes on after that; what comes of it: {where} (to wait here: --wait)", err=True)
 
 
 def _refuse_channel(address: str) -> None:
     if not address.startswith("@"):
         return
-    team = call("GET", f"/workflows/{part(address[1:])}", project=here())  # or it says that there is none
-    if team["state"] not in ("running", "paused"):
-        raise BadInput(f"{address} is not running", hint=f"agent-worker start {team['name']}")
+    team = _check_running(address)
     member = f"{team['members'][0]['name']}@{team['name']}"
     raise BadInput("a channel does not answer: ask one of its members", hint=f'agent-worker ask {member} "…"')
+
+
+def _check_running(address: str) -> Mapping[str, Any]:
+    """The team that has this channel, if somebody works there."""
+    team: Mapping[str, Any] = call("GET", f"/workflows/{part(address[1:])}", project=here())  # or there is none
+    if team["state"] not in ("running", "paused"):
+        told = f"agent-worker start {team['name']} (what was said: agent-worker peek {address})"
+        raise NotRunning(f"{address} is not running", hint=told)
+    return team
 
 
 def _with_pipe(message: str) -> str:
@@ -265,7 +276,7 @@ def _piped() -> str:
         return ""
     ready, _, _ = select.select([sys.stdin], [], [], _PIPE_PATIENCE)
     if not ready:
-        click.echo("nothing came through the pipe: going on without it", err=True)
+        echo("nothing came through the pipe: going on without it", err=True)
         return ""
     return sys.stdin.read()
 
@@ -291,7 +302,7 @@ def _chat_with_agent(console: Console, address: str) -> None:
         except KeyboardInterrupt:
             continue
         except AgentWorkerError as error:
-            console.tell(f"error: {error.message}", "red")
+            console.complain(error)
 
 
 def chat_in_channel(console: Console, address: str, *, count: int = _HISTORY) -> None:
@@ -327,7 +338,7 @@ def _say_there(console: Console, address: str, message: str) -> None:
     try:
         receipt = call("POST", "/send", to=address, message=message, project=here())
     except AgentWorkerError as error:
-        console.tell(f"error: {error.message}", "red")
+        console.complain(error)
         return
     if receipt["told"]:
         console.tell(receipt["told"], "yellow")
@@ -338,7 +349,7 @@ def _show_history(console: Console, address: str, count: int = _HISTORY) -> int:
     lines = call("GET", "/messages", at=address, limit=count, last=True, project=here())
     view = LiveView(console, me="you")
     for line in lines:
-        view.message(line["who"], line["text"])
+        view.message(line["who"], for_people(line))
     return int(lines[-1]["seq"]) if lines else 0
 
 

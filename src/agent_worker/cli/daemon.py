@@ -7,7 +7,7 @@ from collections import deque
 
 import click
 
-from agent_worker.cli.output import as_json_option, clean, tell_json
+from agent_worker.cli.output import as_json_option, clean, echo, tell_json
 
 
 @click.group()
@@ -36,14 +36,14 @@ def status(as_json: bool) -> None:
 
     client = find()
     if client is None:
-        tell_json({"running": False}) if as_json else click.echo("the daemon is not running")
+        tell_json({"running": False}) if as_json else echo("the daemon is not running")
         sys.exit(1)
     found = client.found
     if as_json:
         return tell_json(
             {"running": True, "pid": found.pid, "host": found.host, "port": found.port, "started_at": found.started_at}
         )
-    click.echo(f"running at {found.host}:{found.port}, process {found.pid}, since {found.started_at}")
+    echo(f"running at {found.host}:{found.port}, process {found.pid}, since {found.started_at}")
 
 
 @daemon.command()
@@ -55,7 +55,7 @@ def logs(count: int, as_json: bool) -> None:
 
     file = home_directory() / LOG_FILE
     if not file.exists():
-        return tell_json([]) if as_json else click.echo("there is no log yet")
+        return tell_json([]) if as_json else echo("there is no log yet")
     with file.open(encoding="utf-8", errors="replace") as written:
         lines = [line.rstrip("\n") for line in deque(written, maxlen=count)]
     if as_json:

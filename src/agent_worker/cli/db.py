@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from agent_worker.cli.output import as_json_option, clean, tell_json
+from agent_worker.cli.output import as_json_option, clean, echo, tell_json
 from agent_worker.client.discovery import DATABASE_VARIABLE
 from agent_worker.core.errors import BadInput
 from agent_worker.core.text import plural
@@ -34,11 +34,11 @@ def migrate(to_url: str | None, from_url: str | None, as_json: bool) -> None:
     if as_json:
         return tell_json({"rows": moved.rows, "source": moved.source, "kept": str(moved.kept) if moved.kept else None})
     said = f"{plural(moved.rows['project'], 'project')}, {plural(moved.rows['message'], 'message')}"
-    click.echo(f"moved {said}, {plural(moved.rows['run'], 'run')}; {plural(sum(moved.rows.values()), 'row')} in all")
-    click.echo(f"{clean(moved.source)} is left as it was")
+    echo(f"moved {said}, {plural(moved.rows['run'], 'run')}; {plural(sum(moved.rows.values()), 'row')} in all")
+    echo(f"{clean(moved.source)} is left as it was")
     if moved.kept:
-        click.echo(f"what this home kept is set aside as {clean(str(moved.kept))}")
+        echo(f"what this home kept is set aside as {clean(str(moved.kept))}")
     if to_url is not None:
-        click.echo(f"next, where the daemon is started: export {DATABASE_VARIABLE}=…the address you gave…")
+        echo(f"next, where the daemon is started: export {DATABASE_VARIABLE}=…the address you gave…")
     else:
-        click.echo(f"next, where the daemon is started: unset {DATABASE_VARIABLE}")
+        echo(f"next, where the daemon is started: unset {DATABASE_VARIABLE}")

@@ -14,6 +14,7 @@ import click
 
 from agent_worker.cli.console import Console
 from agent_worker.cli.live import LiveView, decision_lines, summary_line
+from agent_worker.cli.output import echo
 
 
 @click.command()
@@ -28,7 +29,7 @@ def demo(as_json: bool, verbose: bool) -> None:
 
     root = lay_out_demo()
     if not as_json:
-        click.echo(f"Three mock agents review a change in {root}\n")
+        echo(f"Three mock agents review a change in {root}\n")
     with Console() as console:
         view = LiveView(console, verbose=verbose)
         summary = play(root, "review", _as_json if as_json else view.show)
@@ -43,20 +44,20 @@ def _as_json(event: dict[str, Any]) -> None:
 
 def _tell(summary: dict[str, Any], root: Path) -> None:
     where = root / ".workspace" / "review" / "main"
-    click.echo(f"\n{summary_line(summary)}")
+    echo(f"\n{summary_line(summary)}")
     for line in decision_lines(summary):
-        click.echo(line)
-    click.echo(f"  the channel      {where / 'channel.jsonl'}")
+        echo(line)
+    echo(f"  the channel      {where / 'channel.jsonl'}")
     for name in summary["documents"]:
-        click.echo(f"  the document     {where / 'documents' / name}")
-    click.echo(f"  a memory         {root / '.agents' / 'ada' / 'memory' / 'working.yaml'}")
-    click.echo(f"  the agents       {root / '.agents'}")
+        echo(f"  the document     {where / 'documents' / name}")
+    echo(f"  a memory         {root / '.agents' / 'ada' / 'memory' / 'working.yaml'}")
+    echo(f"  the agents       {root / '.agents'}")
     if not _is_a_command():
-        click.echo("\nOnce, so that `agent-worker` is a command everywhere:")
-        click.echo(f"  uv tool install {_where_from()}")
-    click.echo("\nNext, in a directory of your own:")
-    click.echo("  agent-worker init          agents and a workflow to begin with")
-    click.echo("  agent-worker run review    put the team to work")
+        echo("\nOnce, so that `agent-worker` is a command everywhere:")
+        echo(f"  uv tool install {_where_from()}")
+    echo("\nNext, in a directory of your own:")
+    echo("  agent-worker init          agents and a workflow to begin with")
+    echo("  agent-worker run review    put the team to work")
 
 
 def _is_a_command() -> bool:

@@ -7,7 +7,8 @@ import sys
 import click
 
 from agent_worker.cli.call import call, here, instances, part, resource_ids
-from agent_worker.cli.output import as_json_option, clean, tell_json, tell_table
+from agent_worker.cli.output import as_json_option, clean, echo, tell_json, tell_table
+from agent_worker.cli.prose import tell_text
 from agent_worker.cli.typed import TextCommand
 
 
@@ -22,7 +23,7 @@ def doc() -> None:
 def list_(workflow: str, as_json: bool) -> None:
     """List the documents of @WORKFLOW."""
     names = call("GET", "/documents", at=workflow, project=here())
-    tell_json(names) if as_json else click.echo("\n".join(map(clean, names)) or "no documents yet")
+    tell_json(names) if as_json else echo("\n".join(map(clean, names)) or "no documents yet")
 
 
 @doc.command()
@@ -34,7 +35,7 @@ def read(workflow: str, name: str | None, as_json: bool) -> None:
     if name is None:
         name = str(call("GET", f"/workflows/{part(workflow.removeprefix('@'))}", project=here())["document"])
     found = call("GET", f"/documents/{_path(name)}", at=workflow, project=here())
-    tell_json(found) if as_json else click.echo(clean(found["text"]), nl=False)
+    tell_json(found) if as_json else tell_text(found["text"])
 
 
 @doc.command(cls=TextCommand)
@@ -46,7 +47,7 @@ def read(workflow: str, name: str | None, as_json: bool) -> None:
 def write(workflow: str, name: str, text: str, revision: str | None, as_json: bool) -> None:
     """Write a document of @WORKFLOW. `-` reads the text from standard input."""
     found = call("PUT", f"/documents/{_path(name)}", at=workflow, text=_text(text), revision=revision, project=here())
-    tell_json(found) if as_json else click.echo(f"{clean(found['name'])} is at revision {found['revision'][:12]}")
+    tell_json(found) if as_json else echo(f"{clean(found['name'])} is at revision {found['revision'][:12]}")
 
 
 @doc.command(cls=TextCommand)
@@ -57,7 +58,7 @@ def write(workflow: str, name: str, text: str, revision: str | None, as_json: bo
 def append(workflow: str, name: str, text: str, as_json: bool) -> None:
     """Add to the end of a document of @WORKFLOW. `-` reads the text from standard input."""
     found = call("POST", f"/documents/{_path(name)}", at=workflow, text=_text(text), project=here())
-    tell_json(found) if as_json else click.echo(f"{clean(found['name'])} is at revision {found['revision'][:12]}")
+    tell_json(found) if as_json else echo(f"{clean(found['name'])} is at revision {found['revision'][:12]}")
 
 
 @doc.command()

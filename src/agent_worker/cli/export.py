@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -31,37 +29,21 @@ def export(target: str, form: str, as_json: bool) -> None:
     """
     if as_json:
         return tell_json({"target": target, "messages": _all_lines(target), "documents": _documents(target)})
-    match form:
-        case "jsonl":
-            for line in _all_lines(target):
-                click.echo(json.dumps(line))
-        case "html":
-            click.echo(_page(target), nl=False)
-        case _:
-            _markdown(target)
+    text = _text(target, form)
+    click.echo(clean(text) if form == "md" else text, nl=False)
 
 
-def _markdown(target: str) -> None:
-    lines = _all_lines(target)
-    click.echo(f"# {target}\n")
-    for line in lines:
-        click.echo(clean(f"**{line['who']}** ({_time(line['at'])})\n\n{_struck(line)}\n"))
-    for document in _documents(target):
-        click.echo(clean(f"---\n\n## {document['name']}\n\n{document['text']}"))
-
-
-def _struck(line: dict[str, Any]) -> str:
-    return f"~~{line['text']}~~ (taken back)" if line["held"] else str(line["text"])
-
-
-def _page(target: str) -> str:
-    from agent_worker.offline.run import record_page
+def _text(target: str, form: str) -> str:
+    from agent_worker.offline.run import record_text
 
     lines = _all_lines(target)
-    if not target.startswith("@"):
-        return record_page(target, lines=lines)
+    if form == "jsonl" or not target.startswith("@"):
+        return record_text(form, target, lines=lines)
+    if form == "md":
+        return record_text(form, target, lines=lines, documents=_documents(target))
     long = {line["resource"] for line in lines if line.get("resource")}
-    return record_page(
+    return record_text(
+        form,
         target,
         lines=lines,
         documents=_documents(target),
@@ -85,7 +67,3 @@ def _all_lines(target: str) -> list[dict[str, Any]]:
     ):
         lines += page
     return lines
-
-
-def _time(micros: int) -> str:
-    return datetime.fromtimestamp(micros / 1e6, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -12,7 +12,7 @@ from typing import Literal
 import click
 
 from agent_worker.cli.call import call, here
-from agent_worker.cli.output import clean, is_json_option, paint
+from agent_worker.cli.output import clean, echo, is_json_option, paint
 from agent_worker.core.errors import Problem
 from agent_worker.core.remote import is_remote
 from agent_worker.core.text import plural
@@ -32,15 +32,15 @@ def validate(path: str, as_json: bool) -> None:
         click.echo(json.dumps([{name: getattr(p, name) for name in fields} for p in problems], indent=2))
     else:
         for problem in problems:
-            click.echo(clean(str(problem)), err=True)
+            echo(clean(str(problem)), err=True)
         if not problems and not counted:
-            click.echo("there is nothing to check here yet: agent-worker init")
+            echo("there is nothing to check here yet: agent-worker init")
         elif not problems:
-            click.echo(f"{paint('ok', 'green')}: {counted}")
+            echo(f"{paint('ok', 'green')}: {counted}")
         for note in () if is_remote(path) else _limits_that_wait(Path(path)):
-            click.echo(clean(note))
+            echo(clean(note))
         for remark in remarks:
-            click.echo(f"{paint('remark', 'yellow')}: {clean(remark)}", err=True)
+            echo(f"{paint('remark', 'yellow')}: {clean(remark)}", err=True)
     sys.exit(2 if problems else 0)
 
 

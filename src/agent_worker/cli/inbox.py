@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import call, here, item_ids, part
-from agent_worker.cli.output import ago, as_json_option, clean, paint, tell, tell_json, terminal_columns
+from agent_worker.cli.output import ago, as_json_option, clean, echo, paint, tell, tell_json, terminal_columns
 from agent_worker.cli.prose import wrapped
 from agent_worker.cli.questions import arguments
 from agent_worker.core.errors import BadInput, NotFound
@@ -30,8 +30,8 @@ def inbox(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         return tell_json(items)
     if not items:
-        return click.echo("nothing waits for you")
-    click.echo(paint(clean(f"in {items[0]['project']}"), "bright_black"))
+        return echo("nothing waits for you")
+    echo(paint(clean(f"in {items[0]['project']}"), "bright_black"))
     for item in items:
         _tell(item)
 
@@ -40,12 +40,12 @@ def _tell(item: Mapping[str, Any]) -> None:
     place = f"@{item['workspace']}" if item["workspace"] else item["agent"]
     often = f"  {item['count']} times" if item["count"] > 1 else ""
     number = paint(str(item["number"]), "cyan", bold=True)
-    click.echo(f"{number}  {paint(item['kind'], 'yellow')}  {clean(place)}  {ago(item['at'])}{often}")
+    echo(f"{number}  {paint(item['kind'], 'yellow')}  {clean(place)}  {ago(item['at'])}{often}")
     columns = (terminal_columns() or 10_000) - 5
     for line in _about(item, columns)[:_LINES]:
-        click.echo(f"    {line}")
+        echo(f"    {line}")
     for command in commands_for(item):
-        click.echo(paint(f"    agent-worker inbox {command}", "bright_black"))
+        echo(paint(f"    agent-worker inbox {command}", "bright_black"))
 
 
 def _about(item: Mapping[str, Any], columns: int) -> list[str]:
@@ -107,9 +107,9 @@ def allowed(as_json: bool) -> None:
     if as_json:
         return tell_json(calls)
     if not calls:
-        click.echo("no tool call is allowed without asking")
+        echo("no tool call is allowed without asking")
     for each in calls:
-        click.echo(f"{paint(each['digest'][:8], 'cyan')}  {clean(each['what'])}")
+        echo(f"{paint(each['digest'][:8], 'cyan')}  {clean(each['what'])}")
 
 
 @inbox.command()

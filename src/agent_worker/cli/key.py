@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import call, here, part
-from agent_worker.cli.output import as_json_option, clean, paint, tell_json
+from agent_worker.cli.output import as_json_option, clean, echo, paint, tell_json
 from agent_worker.core.errors import BadInput
 from agent_worker.core.provider_variables import KEYS, key_variable
 from agent_worker.core.text import plural
@@ -52,7 +52,7 @@ def set_key(name: str, value: str | None, as_json: bool) -> None:
     if as_json:
         return tell_json(stored)
     goes_on = f"; what waited for it goes on ({plural(stored['working'], 'agent')})" if stored["working"] else ""
-    click.echo(f"{stored['variable']} is stored{goes_on}")
+    echo(f"{stored['variable']} is stored{goes_on}")
 
 
 def _asked(variable: str) -> str:
@@ -69,9 +69,9 @@ def list_keys(as_json: bool) -> None:
         return tell_json(found)
     for each in found:
         whose = f" ({each['provider']})" if each["provider"] else ""
-        click.echo(f"{paint(clean(each['variable']), 'cyan')}{whose}: from {SOURCES[each['source']]}")
+        echo(f"{paint(clean(each['variable']), 'cyan')}{whose}: from {SOURCES[each['source']]}")
     if not found:
-        click.echo("there are no keys yet: agent-worker key set anthropic")
+        echo("there are no keys yet: agent-worker key set anthropic")
 
 
 @key.command()
@@ -80,7 +80,7 @@ def list_keys(as_json: bool) -> None:
 def remove(name: str, as_json: bool) -> None:
     """Forget the stored key of NAME. One of the same name in the environment counts again."""
     gone = call("DELETE", f"/keys/{part(name)}")
-    tell_json(gone) if as_json else click.echo(f"{gone['variable']} is not stored any more")
+    tell_json(gone) if as_json else echo(f"{gone['variable']} is not stored any more")
 
 
 def told(found: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from agent_worker.cli.console import Console, Typed
-from agent_worker.cli.output import clean, paint, usd
+from agent_worker.cli.output import clean, for_people, paint, usd
 from agent_worker.cli.prose import cut, drawn, wrapped
 from agent_worker.cli.questions import Questions
 from agent_worker.client.plain_http import ServerEvent
@@ -38,8 +38,8 @@ class LiveView:
         match record:
             case {"event": "message", "kind": "system", "text": text}:
                 self._line("·", text, "yellow")
-            case {"event": "message", "sender": sender, "text": text}:
-                self.message(sender, text)
+            case {"event": "message", "sender": sender}:
+                self.message(sender, for_people(record))
             case {"event": "started", "name": name}:
                 self._does(name, "is thinking")
             case {"event": "chunk", "name": name}:

@@ -9,7 +9,7 @@ import sys
 import click
 
 _C = "agent_worker.cli."
-COMMANDS = {  # name → (module, function, what it does), in the order of help
+COMMANDS = {  # name → (module, function, what it does), in the order of help; GROUPS cuts it
     "demo": (_C + "demo", "demo", "Watch a team of mock agents review a change: no key, no network."),
     "init": (_C + "setup", "init", "Set up agents and a workflow in this directory."),
     "doctor": (_C + "setup", "doctor", "Check everything, and say what would fix it."),
@@ -62,6 +62,18 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help
     "mcp": (_C + "mcp", "mcp", "Serve the daemon to an AI tool over stdio."),
     "completion": (_C + "setup", "completion", "Print the completion script for your shell."),
 }
+#: Each group of the help, and the command it begins with.
+GROUPS = {
+    "demo": "Begin",
+    "run": "Work",
+    "send": "Talk",
+    "inbox": "See what goes on",
+    "agent": "Agents and teams",
+    "settings": "Settings and trust",
+    "export": "Keep and clean up",
+    "key": "Keys, models and other programs",
+    "daemon": "The daemon and its doors",
+}
 ALSO = {"list": "ls"}  # other names of commands
 
 
@@ -78,14 +90,21 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][2]) for name in self.list_commands(ctx)])
+        rows = [(name, COMMANDS[name][2]) for name in self.list_commands(ctx)]
+        width = max(len(name) for name, _ in rows)
+        begins = [n for n, (name, _) in enumerate(rows) if name in GROUPS]
+        for n, end in zip(begins, [*begins[1:], len(rows)], strict=True):
+            with formatter.section(GROUPS[rows[n][0]]):
+                formatter.write_dl([(name.ljust(width), does) for name, does in rows[n:end]])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="agent-worker", prog_name="agent-worker")
 def cli() -> None:
-    """Run AI agents as lasting identities that work together in workspaces."""
+    """Run AI agents as lasting identities that work together in workspaces.
+
+    New here? agent-worker demo, then agent-worker init.
+    """
 
 
 def main() -> None:
@@ -121,4 +140,12 @@ def main() -> None:
         if (told := trouble_of(error)) is None:
             raise
         complain(told)
+        sys.exit(2)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        from agent_worker.cli.mistakes import unforeseen
+        from agent_worker.cli.output import complain
+
+        if sys.flags.dev_mode:
+            raise
+        complain(unforeseen(error))
         sys.exit(2)

@@ -12,7 +12,7 @@ import click
 
 from agent_worker.cli.approval import trust_option
 from agent_worker.cli.call import ServerEvent, addresses, call, here, part, stream, work_ids
-from agent_worker.cli.output import as_json_option, clean, paint, tell_json, terminal_columns
+from agent_worker.cli.output import as_json_option, clean, echo, for_people, paint, tell_json, terminal_columns
 from agent_worker.cli.typed import TextCommand, addressed, only_target
 from agent_worker.core.ids import new_id
 from agent_worker.core.states import told
@@ -39,11 +39,11 @@ def send(words: tuple[str, ...], to: str | None, key: str | None, as_json: bool)
     receipt = call("POST", "/send", to=address, message=_text(message), key=key or new_id("k"), project=here())
     if as_json:
         return tell_json(receipt)
-    click.echo(f"sent {receipt['id']}{_woke(receipt)}")
+    echo(f"sent {receipt['id']}{_woke(receipt)}")
     for who in receipt["asleep"]:
-        click.echo(f"{who} is not working at the moment; let it go on: agent-worker agent start {who}", err=True)
+        echo(f"{who} is not working at the moment; let it go on: agent-worker agent start {who}", err=True)
     if receipt["told"]:
-        click.echo(clean(receipt["told"]), err=True)
+        echo(clean(receipt["told"]), err=True)
 
 
 def _woke(receipt: Mapping[str, Any]) -> str:
@@ -66,7 +66,7 @@ def cancel(work: str, reason: str | None, as_json: bool) -> None:
     if as_json:
         return tell_json(found)
     for each in found:
-        click.echo(clean(f"cancelled {each['id']} of {each['agent']}: {each['told']}"))
+        echo(clean(f"cancelled {each['id']} of {each['agent']}: {each['told']}"))
 
 
 @click.command()
@@ -78,7 +78,7 @@ def clear(address: str, as_json: bool) -> None:
     Nothing is deleted: the files keep it, and an agent can look it up. What it remembers stays.
     """
     cleared = call("POST", "/clear", at=address, project=here())
-    tell_json({"cleared": cleared}) if as_json else click.echo(f"{cleared} begins afresh")
+    tell_json({"cleared": cleared}) if as_json else echo(f"{cleared} begins afresh")
 
 
 @click.command()
@@ -101,7 +101,7 @@ def peek(address: str | None, to: str | None, count: int, follow: bool, as_json:
     if not as_json and not follow:
         under_way = _tell_under_way(at)
         if not lines and not under_way:
-            click.echo("nothing was said here yet")
+            echo("nothing was said here yet")
     if follow:
         _follow(events, since=lines[-1]["seq"] if lines else 0, as_json=as_json)
 
@@ -120,10 +120,10 @@ def search(question: tuple[str, ...], at: str | None, limit: int, as_json: bool)
     for each in found:
         place = f"{each['at']} {each['document'] or '#' + str(each['seq'])}"
         who = f"{paint(clean(each['who']), 'cyan', bold=True)}: " if each["who"] else ""
-        click.echo(f"{paint(clean(place), 'bright_black')} {who}{clean(each['text'][:LONGEST_FOUND])}")
-        click.echo(f"  {paint(clean(each['why']), 'bright_black')}")
+        echo(f"{paint(clean(place), 'bright_black')} {who}{clean(each['text'][:LONGEST_FOUND])}")
+        echo(f"  {paint(clean(each['why']), 'bright_black')}")
     if not found:
-        click.echo("nothing was found")
+        echo("nothing was found")
 
 
 def _tell_under_way(at: str) -> int:
@@ -157,20 +157,21 @@ def _follow(events: Iterator[ServerEvent], *, since: int, as_json: bool) -> None
 def _tell(line: dict[str, Any]) -> None:
     at = datetime.fromtimestamp(line["at"] / 1e6).strftime("%H:%M")
     head, *rest = _lines(line) or [""]
-    click.echo(f"{paint(at, 'bright_black')} {paint(clean(line['who']), 'cyan', bold=True)} {_mark(line)}{head}")
+    echo(f"{paint(at, 'bright_black')} {paint(clean(line['who']), 'cyan', bold=True)} {_mark(line)}{head}")
     for more in rest:
-        click.echo(f"      {more}")
+        echo(f"      {more}")
 
 
 def _lines(line: Mapping[str, Any]) -> list[str]:
     """On a terminal drawn and wrapped; the first of them stands behind the name."""
     columns = terminal_columns()
     if columns is None:
-        return clean(line["text"]).splitlines()
-    from agent_worker.cli.prose import cells, drawn
+        return clean(for_people(line)).splitlines()
+    from agent_worker.cli.prose import drawn
+    from agent_worker.cli.wrapping import cells
 
-    first = cells(clean(f"hh:mm {line['who']} {'[taken back] ' if line['held'] else ''}"))
-    return drawn(line["text"], columns - 7, first=first - 6)
+    first = cells(clean(f"hh:mm {line['who']} {'[taken back] ' if line.get('held') else ''}"))
+    return drawn(for_people(line), columns - 7, first=first - 6)
 
 
 def _mark(line: dict[str, Any]) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
 
 import click
 
-from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound
+from agent_worker.cli.call import is_answered
+from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Slip
+from agent_worker.core.suggestion import slip_of
 
 _REPEATED = 80  # characters of what was typed that a hint says again
 #: What people type that is called otherwise here, by the command it is typed after.
@@ -69,7 +72,12 @@ LISTED_BY = {
 
 
 def pointed(error: AgentWorkerError, typed: Sequence[str]) -> AgentWorkerError:
-    """An error about something that is not there names a command: one that lists what is, else the help."""
+    """An error about something that is not there names a command: the same with the name that was probably meant.
+
+    Else one that lists what there is, else the help.
+    """
+    if error.slip and (again := _again(error.slip, typed)):
+        return type(error)(error.message, hint=f"did you mean: agent-worker {again}", slip=error.slip)
     if not isinstance(error, NotFound) or "agent-worker" in error.hint:
         return error
     words = [word for word in typed if not word.startswith("-")]
@@ -80,6 +88,27 @@ def pointed(error: AgentWorkerError, typed: Sequence[str]) -> AgentWorkerError:
         command = " ".join([*words[:1], "--help"])
     said = f"{error.hint}; see " if error.hint else ""
     return NotFound(error.message, hint=f"{said}agent-worker {command}")
+
+
+def _again(slip: Slip, typed: Sequence[str]) -> str:
+    """What was typed, with another name in place of the one that is not there."""
+    place = re.compile(rf"(^|[@:]){re.escape(slip.typed)}($|[@:.])", re.IGNORECASE)
+    at = next((n for n, word in enumerate(typed) if place.search(word)), None)
+    if at is None:
+        return ""
+    words = [*typed[:at], place.sub(lambda found: f"{found[1]}{slip.meant}{found[2]}", typed[at], count=1)]
+    whole = shlex.join([*words, *typed[at + 1 :]])
+    return whole if len(whole) <= _REPEATED else f"{shlex.join(words)} …"
+
+
+def unforeseen(error: Exception) -> AgentWorkerError:
+    """An error of ours. Mostly the answer of a daemon that another version of this program has started."""
+    what = f"it has no {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+    if is_answered():
+        told = f"an answer of the daemon is not what this version expects ({what})"
+        return AgentWorkerError(told, hint="start the daemon anew, nothing is lost: agent-worker stop --all")
+    hint = "to report it, see where: PYTHONDEVMODE=1 agent-worker …"
+    return AgentWorkerError(f"this should not have happened: {what}", hint=hint)
 
 
 def explained(error: click.ClickException) -> BadInput:
@@ -102,11 +131,8 @@ def explained(error: click.ClickException) -> BadInput:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """What was probably meant."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, list(known), n=2, cutoff=0.65)
-    near.sort(key=lambda each: sorted(each) != sorted(name))  # letters that changed places are the likeliest slip
-    return near[0] if near else None
+    slip = slip_of(name, known)
+    return slip.meant if slip else None
 
 
 def _unknown_command(ctx: click.Context, name: str) -> BadInput:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from agent_worker.cli.call import call, here
-from agent_worker.cli.output import as_json_option, clean, paint, tell_json
+from agent_worker.cli.output import as_json_option, clean, echo, paint, tell_json
 from agent_worker.core.text import plural
 
 
@@ -28,9 +28,9 @@ def list_sinks(as_json: bool) -> None:
         kinds = ", ".join(each["kinds"]) or "everything"
         left = f"; {plural(each['waiting'], 'thing')} to be told" if each["waiting"] else ""
         trouble = f"; the last try failed: {each['trouble']}" if each["trouble"] else ""
-        click.echo(f"{paint(clean(each['name']), 'cyan')}: {each['to']}, {clean(kinds)}{left}{clean(trouble)}")
+        echo(f"{paint(clean(each['name']), 'cyan')}: {each['to']}, {clean(kinds)}{left}{clean(trouble)}")
     if not found:
-        click.echo("you are told nowhere: everything waits in agent-worker inbox")
+        echo("you are told nowhere: everything waits in agent-worker inbox")
 
 
 @notify.command()
@@ -40,4 +40,4 @@ def test(as_json: bool) -> None:
     item = call("POST", "/notifications/test", project=here())
     if as_json:
         return tell_json({"item": item})
-    click.echo("sent to wherever you are told; what could not be: agent-worker notify list")
+    echo("sent to wherever you are told; what could not be: agent-worker notify list")

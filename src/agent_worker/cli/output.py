@@ -30,6 +30,20 @@ _STATES = {
 }
 
 
+def echo(text: str = "", *, err: bool = False) -> None:
+    """Lines for a person. On a terminal words are kept whole, and what does not fit stands beneath its beginning.
+
+    A line that is a command is left as it is: the terminal breaks it without a break in what is copied.
+    """
+    stream = sys.stderr if err else sys.stdout
+    if not stream.isatty():
+        return click.echo(text, err=err)
+    from agent_worker.cli.wrapping import hanging
+
+    for line in text.split("\n"):
+        click.echo("\n".join(hanging(line, terminal_columns(err=err) or 80)), err=err)
+
+
 def clean(text: str) -> str:
     """Nothing in it can move the cursor, change colours or hide: what would, is shown as what it is."""
     return UNSAFE_ON_A_TERMINAL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
@@ -51,9 +65,9 @@ def complain(error: AgentWorkerError) -> None:
     """Say what went wrong, and what to do; where JSON was asked for, as JSON where the answer would have stood."""
     if "--json" in sys.argv[1:]:
         return tell_json({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
-    click.echo(clean(f"error: {error.message}"), err=True)
+    echo(clean(f"error: {error.message}"), err=True)
     if error.hint and error.hint not in error.message:
-        click.echo(clean(f"  hint: {error.hint}"), err=True)
+        echo(clean(f"  hint: {error.hint}"), err=True)
 
 
 def as_json_option(command: F) -> F:
@@ -68,7 +82,13 @@ def is_json_option(command: F) -> F:
 
 def tell(sentence: str, as_json: bool, **facts: Any) -> None:
     """What was done, in a sentence; for scripts with its facts."""
-    tell_json({**facts, "told": sentence}) if as_json else click.echo(clean(sentence))
+    tell_json({**facts, "told": sentence}) if as_json else echo(clean(sentence))
+
+
+def for_people(message: Mapping[str, Any]) -> str:
+    """The text of a message, without what tells members of a team how they vote: a person has other ways."""
+    text = str(message["text"])
+    return text.partition("\nTo vote: team_vote(")[0] if message.get("kind") == "proposal" else text
 
 
 def tell_json(value: object) -> None:
@@ -78,48 +98,22 @@ def tell_json(value: object) -> None:
 def tell_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str = "") -> None:
     """Aligned columns. What a terminal is too narrow for stands beneath its row."""
     if not rows:
-        click.echo(empty or "nothing")
-        return
-    shown = [[clean(str(cell)).replace("\n", " ") for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in (titles, *shown)) for i in range(len(titles))]
-    columns = terminal_columns()
-    fit = _fitting(titles, widths, columns)
-    click.echo(paint(_aligned(titles[:fit], widths), "bright_black"))
-    for row in shown:
-        n = _fitting(row, widths, columns)
-        click.echo(_aligned(row[:n], widths))
-        for line in _beneath(titles[n:], row[n:], columns):
-            click.echo(line)
+        return echo(empty or "nothing")
+    from agent_worker.cli.table import table_lines
+
+    heading, *lines = table_lines(titles, [[clean(str(cell)) for cell in row] for row in rows], terminal_columns())
+    click.echo(paint(heading, "bright_black"))
+    for line in lines:
+        click.echo(line)
 
 
-def terminal_columns() -> int | None:
+def terminal_columns(*, err: bool = False) -> int | None:
     """How wide the terminal is; None where nobody looks."""
-    if not sys.stdout.isatty():
+    if not (sys.stderr if err else sys.stdout).isatty():
         return None
     import shutil
 
     return shutil.get_terminal_size().columns
-
-
-def _fitting(row: Sequence[str], widths: Sequence[int], columns: int | None) -> int:
-    """How many cells of a row fit into one line."""
-    n = len(row)
-    while columns is not None and n > 1 and len(_aligned(row[:n], widths)) > columns:
-        n -= 1
-    return n
-
-
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=False)).rstrip()
-
-
-def _beneath(titles: Sequence[str], cells: Sequence[str], columns: int | None) -> list[str]:
-    """What did not fit, with its titles, in at most four lines."""
-    import textwrap
-
-    said = ", ".join(f"{title}: {cell}" if title else cell for title, cell in zip(titles, cells, strict=True) if cell)
-    width = max(columns or 0, 20)
-    return textwrap.wrap(said, width, initial_indent="    ", subsequent_indent="    ", max_lines=4, placeholder=" …")
 
 
 def ago(micros: int | None) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import call, here, instances
-from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table
+from agent_worker.cli.output import ago, as_json_option, clean, echo, paint, tell_json, tell_table
 
 
 @click.group()
@@ -115,18 +115,18 @@ def _tell(found: dict[str, Any], workflow: str, as_json: bool) -> None:
     if as_json:
         return tell_json(found)
     number, kind = found["number"], f"{found['kind']} by {found['resolution']}"
-    click.echo(f"{paint(f'proposal {number}', 'cyan')}  {clean(found['question'])}")
-    click.echo(clean(f"  {kind}, {found['meaning']}; asked by {found['creator']}"))
+    echo(f"{paint(f'proposal {number}', 'cyan')}  {clean(found['question'])}")
+    echo(clean(f"  {kind}, {found['meaning']}; asked by {found['creator']}"))
     voted = {vote["voter"]: vote for vote in found["votes"]}
     for option, count in found["tally"].items():
         names = [name for name, vote in voted.items() if vote["choice"] == option]
-        click.echo(f"  {count}  {clean(option)}{'  ' + clean(', '.join(names)) if names else ''}")
+        echo(f"  {count}  {clean(option)}{'  ' + clean(', '.join(names)) if names else ''}")
     if found["state"] == "open":
         waits = ", ".join(found["missing"]) or "nobody"
-        click.echo(clean(f"  not voted: {waits}; its time is up {ago(found['expires_at'])}"))
-        click.echo(paint(clean(f"  agent-worker proposal vote {workflow} {number} …"), "bright_black"))
+        echo(clean(f"  not voted: {waits}; its time is up {ago(found['expires_at'])}"))
+        echo(paint(clean(f"  agent-worker proposal vote {workflow} {number} …"), "bright_black"))
     else:
-        click.echo(f"  {found['state']}: {clean(found['result'])}")
+        echo(f"  {found['state']}: {clean(found['result'])}")
 
 
 def _counts(found: dict[str, Any]) -> str:

@@ -7,20 +7,19 @@ is written; a line break in the text is one on the screen. Made for answers of m
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 import click
 
-from agent_worker.cli.output import clean, wants_colour
+from agent_worker.cli.output import clean, terminal_columns, wants_colour
+from agent_worker.cli.wrapping import cells
 
 Style: TypeAlias = Literal["", "bold", "italic", "code", "title", "less"]
 Span: TypeAlias = tuple[Style, str]
 
 _WIDE = "\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60\U00020000-\U0003fffd"
 _PIECE = re.compile(rf"\s+|[{_WIDE}]|[^\s{_WIDE}]+")
-_JOINER, _EMOJI_STYLE = "\u200d", "\ufe0f"
 _LONGEST_RULE = 40
 
 _FENCE = re.compile(r"\s*(```+|~~~+)")
@@ -39,30 +38,6 @@ _INLINE = re.compile(
     r"|\[(?P<label>[^\]]+)\]\((?P<url>[^)\s]+)\)"
     r"|(?P<mention>(?<![\w@])@[\w-]+)"
 )
-
-
-def cells(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    taken, before, flags = 0, 0, 0  # before: columns of the last character
-    joined = False
-    for character in text:
-        if character == _EMOJI_STYLE:
-            taken, before = taken + (before == 1), 2
-        elif character == _JOINER:
-            joined = True
-            continue
-        elif "\U0001f1e6" <= character <= "\U0001f1ff":  # two of these are one flag
-            flags += 1
-            taken, before = taken + 2 * (flags % 2), 2
-        elif joined or ("\U0001f3fb" <= character <= "\U0001f3ff" and before == 2):  # a part of the picture before it
-            before = 2
-        elif unicodedata.category(character) not in ("Mn", "Me", "Cf"):
-            before = 2 if unicodedata.east_asian_width(character) in "WF" else 1
-            taken += before
-        joined = False
-    return taken
 
 
 def cut(text: str, columns: int) -> str:
@@ -87,6 +62,14 @@ def drawn(text: str, columns: int, *, first: int = 0) -> list[str]:
     """
     page = Page(columns, first=first)
     return [*(line for each in clean(text).splitlines() for line in page.add(each)), *page.end()]
+
+
+def tell_text(text: str) -> None:
+    """Print a text that somebody wrote: on a terminal drawn for reading, else as it is."""
+    if (columns := terminal_columns()) is None:
+        return click.echo(clean(text), nl=False)
+    for line in drawn(text, columns):
+        click.echo(line)
 
 
 class Page:

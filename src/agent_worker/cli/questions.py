@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import click
-
 from agent_worker.cli.call import call, part
 from agent_worker.cli.console import Console
-from agent_worker.cli.output import clean, paint
+from agent_worker.cli.output import clean, echo, paint
 from agent_worker.cli.prose import drawn, wrapped
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound
 
@@ -73,7 +71,7 @@ class Questions:
         if self._console.takes_keys:
             self._open.append(item)
         elif item["kind"] != "limit":  # that is the end of what is followed, and told there
-            click.echo(clean(in_one_line(item)), err=True)
+            echo(clean(in_one_line(item)), err=True)
 
     def look(self) -> None:
         """Ask, if there is something to ask and nothing is being asked: after what has happened before was shown."""

@@ -6,7 +6,7 @@ import click
 
 from agent_worker.cli.approval import can_ask, confirm, show_pending
 from agent_worker.cli.call import call, here
-from agent_worker.cli.output import as_json_option, clean, tell_json, tell_table
+from agent_worker.cli.output import as_json_option, clean, echo, tell_json, tell_table
 from agent_worker.core.errors import Untrusted
 
 
@@ -34,7 +34,7 @@ def update(source: str, trust: bool, as_json: bool) -> None:
     """Show what changed at SOURCE, and use it from now on."""
     newer = call("POST", "/remotes/look", source=source, project=here())
     if newer["commit"] == newer["locked"] and not newer["pending_approvals"]:
-        return tell_json(newer) if as_json else click.echo(f"{clean(source)} has not changed")
+        return tell_json(newer) if as_json else echo(f"{clean(source)} has not changed")
     if trust:
         show_pending(newer["pending_approvals"])
     elif can_ask():
@@ -44,4 +44,4 @@ def update(source: str, trust: bool, as_json: bool) -> None:
         raise Untrusted(f"{source} has changed:\n{what}", hint=f"agent-worker remote update {source} --trust")
     digests = [pending["digest"] for pending in newer["pending_approvals"]]
     lock = call("POST", "/remotes/update", source=source, commit=newer["commit"], digests=digests, project=here())
-    tell_json(lock) if as_json else click.echo(f"{clean(lock['source'])} is now {lock['commit']}")
+    tell_json(lock) if as_json else echo(f"{clean(lock['source'])} is now {lock['commit']}")

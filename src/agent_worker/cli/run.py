@@ -14,11 +14,11 @@ import click
 
 from agent_worker.cli.agent import set_agent
 from agent_worker.cli.approval import named, offer_limits, with_approval
-from agent_worker.cli.call import ServerEvent, call, here, instances, part, stream, workflows
+from agent_worker.cli.call import ServerEvent, call, here, instances, kept_if_it_ends, part, stream, workflows
 from agent_worker.cli.console import WAITS, Console, wait_option
 from agent_worker.cli.conversation import chat_in_channel, run_agent, tell_waiting
 from agent_worker.cli.live import LiveView, decision_lines, follow, summary_line
-from agent_worker.cli.output import as_json_option, clean, is_json_option, paint_state, tell, tell_json
+from agent_worker.cli.output import as_json_option, clean, echo, is_json_option, paint_state, tell, tell_json
 from agent_worker.cli.params import read_params
 from agent_worker.cli.typed import running
 from agent_worker.core.address import MAIN
@@ -72,12 +72,13 @@ def run(
     events = chain([first], events)
     if "work" in (begun := json.loads(first.data)):
         sys.exit(run_agent(workflow, events, as_json=as_json))
-    outcome = _lines_of_json(events) if as_json else _watched(console, events, begun["workflow"], verbose=verbose)
+    with kept_if_it_ends(f"agent-worker peek @{begun['workflow']}"):
+        outcome = _lines_of_json(events) if as_json else _watched(console, events, begun["workflow"], verbose=verbose)
     if outcome.get("state") == "waiting":
         tell_waiting(outcome, bool(outcome["waits_for"]), f"agent-worker peek @{begun['workflow']}")
         sys.exit(WAITS)
     if "exit_code" not in outcome:
-        click.echo(clean(f"error: {outcome.get('message', 'the daemon ended')}"), err=True)
+        echo(clean(f"error: {outcome.get('message', 'the daemon ended')}"), err=True)
         sys.exit(1)
     if not as_json:
         _tell_outcome(outcome)
@@ -116,13 +117,13 @@ def _watched(console: Console, events: Iterator[ServerEvent], name: str, *, verb
 
 def _tell_outcome(outcome: Mapping[str, Any]) -> None:
     told = {"reason": ""} if outcome["outcome"] == "limit" else {}  # the channel has said which
-    click.echo(f"\n{summary_line({**outcome, **told})}")
+    echo(f"\n{summary_line({**outcome, **told})}")
     for line in decision_lines(outcome):
-        click.echo(line)
+        echo(line)
     for failure in outcome["failures"]:
-        click.echo(f"  {clean(failure)}", err=True)
+        echo(f"  {clean(failure)}", err=True)
     if outcome["resume"]:
-        click.echo(f"  it is kept, paused; to go on with a new allowance: {outcome['resume']}", err=True)
+        echo(f"  it is kept, paused; to go on with a new allowance: {outcome['resume']}", err=True)
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -155,15 +156,15 @@ def start(
     if as_json:
         return tell_json(running)
     members = ", ".join(member["name"] for member in running["members"])
-    click.echo(f"{running['name']} is running with {clean(members)}")
-    click.echo(f'  talk to it:  agent-worker send @{running["name"]} "…"')
-    click.echo(f"  watch it:    agent-worker peek @{running['name']} --follow")
-    click.echo(f"  stop it:     agent-worker stop @{running['name']}")
+    echo(f"{running['name']} is running with {clean(members)}")
+    echo(f'  talk to it:  agent-worker send @{running["name"]} "…"')
+    echo(f"  watch it:    agent-worker peek @{running['name']} --follow")
+    echo(f"  stop it:     agent-worker stop @{running['name']}")
     if not background and sys.stdout.isatty():
-        click.echo()
+        echo()
         with suppress(KeyboardInterrupt), Console() as console:
             chat_in_channel(console, f"@{running['name']}")
-        click.echo(f"{running['name']} goes on; to be back here: agent-worker chat @{running['name']}")
+        echo(f"{running['name']} goes on; to be back here: agent-worker chat @{running['name']}")
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -204,8 +205,11 @@ def stop(target: str | None, everything: bool, as_json: bool) -> None:
     if target is None:
         target = _only_running()
     if target.startswith("@"):
-        summary = call("DELETE", f"/workflows/{part(target[1:])}", project=here())
-        return tell_json(summary) if as_json else click.echo(summary_line(summary))
+        try:
+            summary = call("DELETE", f"/workflows/{part(target[1:])}", project=here())
+        except NotRunning:
+            raise NotRunning(f"{target} is not running: there is nothing to stop", hint="agent-worker ls") from None
+        return tell_json(summary) if as_json else echo(summary_line(summary))
     set_agent(target, "stop", as_json)
 
 
@@ -239,7 +243,7 @@ def _set(target: str, action: str, as_json: bool) -> None:
     if not target.startswith("@"):
         return set_agent(target, action, as_json)
     running = call("POST", f"/workflows/{part(target[1:])}/{action}", project=here())
-    tell_json(running) if as_json else click.echo(f"{running['name']} is {paint_state(running['state'])}")
+    tell_json(running) if as_json else echo(f"{running['name']} is {paint_state(running['state'])}")
 
 
 def _either(wanted: dict[str, Any], ask: Callable[[dict[str, Any]], Iterator[T]]) -> Iterator[T]:

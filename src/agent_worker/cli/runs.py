@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import agents, call, here, part, run_ids
-from agent_worker.cli.output import ago, as_json_option, clean, tell_json, tell_table, usd
+from agent_worker.cli.output import ago, as_json_option, clean, echo, tell_json, tell_table, usd
 from agent_worker.core.errors import NotFound
 from agent_worker.core.states import told
 
@@ -56,11 +56,12 @@ def explain(run: str | None, full: bool, as_json: bool) -> None:
         return tell_json(found)
     about = found["run"]
     if about["held"]:
-        click.echo("a person took back what this run was told, said and learned; it is shown to people only")
+        echo("a person took back what this run was told, said and learned; it is shown to people only")
     cost = usd(about["usd"], about["estimated"])
-    facts = (f"{about['agent']} {told(about['state'])}", f"{about['backend']} {about['model']}", _tries(about), cost)
-    click.echo("  ".join(filter(None, facts)))
-    click.echo(f"\nasked: {clean(found['instruction'])[:500]}\n")
+    with_what = " ".join(dict.fromkeys((about["backend"], about["model"])))  # the model of a mock is called mock
+    facts = (f"{about['agent']} {told(about['state'])}", with_what, _tries(about), cost)
+    echo("  ".join(filter(None, facts)))
+    echo(f"\nasked: {clean(found['instruction'])[:500]}\n")
     _tell_causes(found["causes"])
     rows = [(s["name"], f"{s['tokens']:,} / {s['limit']:,}", s["source"], s["left_out"]) for s in found["sections"]]
     tell_table(("section", "tokens", "from", "left out"), rows, empty="no prompt is recorded for this run")
@@ -69,13 +70,13 @@ def explain(run: str | None, full: bool, as_json: bool) -> None:
 
         tell_sent(found["sent"])
     for step in found["steps"]:
-        click.echo(f"\nstep {step['n'] + 1}  {step['tokens']:,} tokens  {usd(step['usd'], step['estimated'])}")
+        echo(f"\nstep {step['n'] + 1}  {step['tokens']:,} tokens  {usd(step['usd'], step['estimated'])}")
         if step["text"]:
-            click.echo(f"  {clean(step['text'])[:1000]}")
+            echo(f"  {clean(step['text'])[:1000]}")
         for used in step["calls"]:
             _tell_call(used)
     if not full and rows:
-        click.echo(f"\nword by word what its model was sent: agent-worker explain {clean(about['id'])} --full")
+        echo(f"\nword by word what its model was sent: agent-worker explain {clean(about['id'])} --full")
 
 
 def _tell_causes(causes: dict[str, Any]) -> None:
@@ -83,15 +84,15 @@ def _tell_causes(causes: dict[str, Any]) -> None:
     for each in causes["chain"]:
         by = f" in {each['run']}" if each["run"] else ""
         about = f" (vote {each['proposal']})" if each["proposal"] else ""
-        click.echo(f"because: @{each['workspace']} #{each['seq']} by {clean(each['who'])}{by}{about}")
+        echo(f"because: @{each['workspace']} #{each['seq']} by {clean(each['who'])}{by}{about}")
     for each in causes["beside"]:
-        click.echo(f"with it: @{each['workspace']} #{each['seq']} by {clean(each['who'])}")
+        echo(f"with it: @{each['workspace']} #{each['seq']} by {clean(each['who'])}")
     for each in causes["woke"]:
-        click.echo(f"woke: {clean(each['agent'])} by #{each['seq']}, {told(each['state'])}: {each['id']}")
+        echo(f"woke: {clean(each['agent'])} by #{each['seq']}, {told(each['state'])}: {each['id']}")
     if causes["copy"]:
-        click.echo(f"changed: {clean(causes['copy']['text'])}")
+        echo(f"changed: {clean(causes['copy']['text'])}")
     if any(causes.values()):
-        click.echo()
+        echo()
 
 
 def _newest_run() -> str:
@@ -104,5 +105,5 @@ def _newest_run() -> str:
 def _tell_call(used: dict[str, Any]) -> None:
     mark = "…" if used["done_at"] is None else "→" if used["ok"] else "✗"
     whose = " (its own)" if used["own"] else ""
-    click.echo(f"  {mark} {clean(used['tool'])}{whose} {clean(used['arguments'])[:200]}")
-    click.echo(f"    {clean(used['result'])[:300] if used['done_at'] else 'not finished'}")
+    echo(f"  {mark} {clean(used['tool'])}{whose} {clean(used['arguments'])[:200]}")
+    echo(f"    {clean(used['result'])[:300] if used['done_at'] else 'not finished'}")

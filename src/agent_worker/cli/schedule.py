@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import agents, call, here, instances, part, workflows
-from agent_worker.cli.output import ago, as_json_option, tell_json, tell_table
+from agent_worker.cli.output import ago, as_json_option, echo, tell_json, tell_table
 from agent_worker.cli.params import read_params
 from agent_worker.core.address import WorkspaceName
 
@@ -81,7 +81,7 @@ def set_(target: str, words: tuple[str, ...], as_json: bool, **given: Any) -> No
     _tell_one(found)
     if found["of"] == "default":
         own = found["target"].removeprefix("@")
-        click.echo(f"to run the workflow itself by a schedule: agent-worker schedule {own} set {wakeup or '2h'}")
+        echo(f"to run the workflow itself by a schedule: agent-worker schedule {own} set {wakeup or '2h'}")
 
 
 @schedule.command()
@@ -95,7 +95,7 @@ def clear(target: str, as_json: bool) -> None:
     was = call("DELETE", f"/schedules/{part(target)}", project=here())
     if as_json:
         return tell_json({"cleared": was})
-    click.echo("cleared" if was else f"{target} had no schedule")
+    echo("cleared" if was else f"{target} had no schedule")
 
 
 def _tell(found: list[dict[str, Any]], as_json: bool) -> None:
@@ -126,9 +126,9 @@ def _next(found: dict[str, Any]) -> str:
 def _tell_one(found: dict[str, Any]) -> None:
     """Say what was set as a sentence, and when it is due next."""
     following = f"; next {_next(found)}" if found["due_at"] else ""
-    click.echo(f"{found['told']}{following}")
+    echo(f"{found['told']}{following}")
     if found["due_at"] is None and found["of"] in ("agent", "workflow"):
-        click.echo("it is not due any more: that time is over")
+        echo("it is not due any more: that time is over")
 
 
 def _params(target: str, given: list[str]) -> dict[str, str]:

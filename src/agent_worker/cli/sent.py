@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.output import clean, paint
+from agent_worker.cli.output import clean, echo, paint
 from agent_worker.core.text import plural
 
 _GONE = "(not kept)"
@@ -26,7 +26,7 @@ def tell_sent(sent: Mapping[str, Any]) -> None:
         for message in request["added"]:
             _message(message)
         if not request["answered"]:
-            click.echo("(no answer to it is kept)")
+            echo("(no answer to it is kept)")
     if lesson := sent["lesson"]:
         _title(f"after the run, to learn from it: {lesson['model']}")
         for name in ("system", "prompt", "answer"):
@@ -43,7 +43,7 @@ def _tools(tools: Sequence[Mapping[str, Any]] | None) -> None:
     for tool in tools or ():
         _entry(tool["name"], f"{tool['description']}\n{json.dumps(tool['schema'], ensure_ascii=False)}")
     if tools is None:
-        click.echo(_GONE)
+        echo(_GONE)
 
 
 def _message(message: Mapping[str, Any]) -> None:
@@ -62,19 +62,19 @@ def _message(message: Mapping[str, Any]) -> None:
 def _notes(sent: Mapping[str, Any]) -> None:
     if sent["program"]:
         told = f"this is what {sent['program']} was given; what it adds for its model by itself is not known to us"
-        click.echo(f"\n{clean(told)}")
+        echo(f"\n{clean(told)}")
     if sent["redacted"]:
-        click.echo("\nsecrets are taken out of what is kept: where it says [redacted:…], the model may have seen one")
+        echo("\nsecrets are taken out of what is kept: where it says [redacted:…], the model may have seen one")
     if sent["missing"]:
-        click.echo(f"\n{clean(sent['missing'])}")
+        echo(f"\n{clean(sent['missing'])}")
 
 
 def _title(text: str) -> None:
-    click.echo(f"\n{paint(clean(text), 'cyan', bold=True)}")
+    echo(f"\n{paint(clean(text), 'cyan', bold=True)}")
 
 
 def _entry(name: str, text: str) -> None:
     """A text with its name over it; nothing when there is no text."""
     if text:
-        click.echo(paint(f"── {clean(name)}", "bright_black"))
+        echo(paint(f"── {clean(name)}", "bright_black"))
         click.echo(clean(text))

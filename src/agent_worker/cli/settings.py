@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from agent_worker.cli.call import call, here
-from agent_worker.cli.output import as_json_option, tell_json, tell_table
+from agent_worker.cli.output import as_json_option, echo, tell_json, tell_table
 from agent_worker.client.discovery import home_directory
 
 _HEAD = ("setting", "value", "from", "what it does")
@@ -30,6 +30,6 @@ def settings(as_json: bool) -> None:
     )
     for each in found:
         if each["refused"]:
-            click.echo(f"moniro.yaml asks for {each['name']}: {each['refused']}, which is more than you allow")
-    click.echo(f"\nyours, for all projects: {home_directory() / 'settings.yaml'}")
-    click.echo("a project's: settings: in its moniro.yaml")
+            echo(f"moniro.yaml asks for {each['name']}: {each['refused']}, which is more than you allow")
+    echo(f"\nyours, for all projects: {home_directory() / 'settings.yaml'}")
+    echo("a project's: settings: in its moniro.yaml")

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.choice import KEYS, PROGRAMS, chosen
-from agent_worker.cli.output import as_json_option, clean, paint, tell_json
+from agent_worker.cli.output import as_json_option, clean, echo, paint, tell_json
 from agent_worker.core.errors import AgentWorkerError, Refused
 
 TEMPLATES = {  # with how each is run
@@ -46,20 +46,20 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
     if as_json:
         return tell_json({"written": written, "kept": kept, "backend": backend, "model": model})
     for name in written:
-        click.echo(f"  {paint('+', 'green')} {name}")
+        echo(f"  {paint('+', 'green')} {name}")
     for name in kept:
-        click.echo(f"  {paint('=', 'yellow')} {name} (kept as it was)")
+        echo(f"  {paint('=', 'yellow')} {name} (kept as it was)")
     if backend == "mock":
-        click.echo("\nThe agents are mock agents: they play what their files say, and cost nothing. See how it works:")
-        click.echo(f"  {TEMPLATES[template]}")
-        click.echo("Then make them real, with a key (agent-worker key set) or a coding program you have:")
-        click.echo(f"  agent-worker init{_named(template)} --model {next(iter(KEYS.values()))}")
-        click.echo(f"  agent-worker init{_named(template)} --backend {PROGRAMS[0]}")
+        echo("\nThe agents are mock agents: they play what their files say, and cost nothing. See how it works:")
+        echo(f"  {TEMPLATES[template]}")
+        echo("Then make them real, with a key (agent-worker key set) or a coding program you have:")
+        echo(f"  agent-worker init{_named(template)} --model {next(iter(KEYS.values()))}")
+        echo(f"  agent-worker init{_named(template)} --backend {PROGRAMS[0]}")
     else:
         missing = backend in PROGRAMS and not shutil.which(backend)
         how = f"{backend}, which is not installed yet" if missing else model if backend == "sdk" else backend
-        click.echo(f"\nThe agents use {how}. {'Once it is, put' if missing else 'Put'} them to work:")
-        click.echo(f"  {TEMPLATES[template]}")
+        echo(f"\nThe agents use {how}. {'Once it is, put' if missing else 'Put'} them to work:")
+        echo(f"  {TEMPLATES[template]}")
 
 
 def _named(template: str) -> str:
@@ -101,9 +101,9 @@ def doctor(fix: bool, as_json: bool) -> None:
         tell_json([{"check": name, "ok": ok, "found": found, "fix": cure} for name, ok, found, cure in done])
     else:
         for name, ok, found, cure in done:
-            click.echo(f"{paint('ok', 'green') if ok else paint('!!', 'red')}  {name}: {clean(found)}")
+            echo(f"{paint('ok', 'green') if ok else paint('!!', 'red')}  {name}: {clean(found)}")
             if cure and not ok:
-                click.echo(f"      fix: {clean(cure)}")
+                echo(f"      fix: {clean(cure)}")
     sys.exit(0 if all(ok for _, ok, _, _ in done) else 1)
 
 

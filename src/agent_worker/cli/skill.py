@@ -8,7 +8,7 @@ import click
 
 from agent_worker.cli.approval import can_ask
 from agent_worker.cli.call import call, here
-from agent_worker.cli.output import as_json_option, clean, paint, tell_json
+from agent_worker.cli.output import as_json_option, clean, echo, paint, tell_json
 from agent_worker.core.errors import Untrusted
 
 
@@ -36,16 +36,16 @@ def import_(source: str, trust: bool, as_json: bool) -> None:
     made = call("POST", "/skills/import", source=source, commit=offer["commit"], project=here())
     if as_json:
         return tell_json(made)
-    click.echo(f"\n{clean(made['name'])} is in .agents/skills at {made['commit']}")
-    click.echo("  let an agent use it: skills: [.agents/skills] in its file")
+    echo(f"\n{clean(made['name'])} is in .agents/skills at {made['commit']}")
+    echo("  let an agent use it: skills: [.agents/skills] in its file")
 
 
 def _tell(offer: dict[str, Any]) -> None:
-    click.echo(f"{paint(clean(offer['name']), 'cyan')}  {clean(offer['source'])}  {offer['commit']}")
+    echo(f"{paint(clean(offer['name']), 'cyan')}  {clean(offer['source'])}  {offer['commit']}")
     for file in offer["files"]:
-        click.echo(f"\n== {clean(file['path'])}")
+        echo(f"\n== {clean(file['path'])}")
         click.echo(clean(file["text"]).rstrip("\n"))
     for line in offer["left_out"]:
-        click.echo(f"\nleft out: {clean(line)}")
+        echo(f"\nleft out: {clean(line)}")
     for line in offer["warnings"]:
-        click.echo(paint(f"\nwarning: {clean(line)}", "red"))
+        echo(paint(f"\nwarning: {clean(line)}", "red"))

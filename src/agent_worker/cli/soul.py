@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import agents, call, here, part
-from agent_worker.cli.output import as_json_option, clean, paint, tell_json, tell_table
+from agent_worker.cli.output import as_json_option, clean, echo, paint, tell_json, tell_table
 from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import BadInput
 
@@ -38,7 +38,7 @@ def soul(name: str, words: tuple[str, ...], as_json: bool) -> None:
             found = call("POST", f"{path}/versions/{number}", project=here())
             if as_json:
                 return tell_json(found)
-            click.echo(f"the soul of {clean(name)} is that of version {number} again, as version {found['version']}")
+            echo(f"the soul of {clean(name)} is that of version {number} again, as version {found['version']}")
         case ("drift",):
             _drift(call("GET", f"{path}/drift", project=here()), as_json)
         case _:
@@ -52,21 +52,21 @@ def soul(name: str, words: tuple[str, ...], as_json: bool) -> None:
 def _show(name: str, found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         return tell_json(found)
-    click.echo(paint(f"version {found['version']}, soul_evolution: {found['evolution']}", "bright_black"))
+    echo(paint(f"version {found['version']}, soul_evolution: {found['evolution']}", "bright_black"))
     click.echo(clean(found["text"]).rstrip("\n") or "nothing is written")
     for problem in found["problems"]:
-        click.echo(clean(problem), err=True)
+        echo(clean(problem), err=True)
     for each in found["proposals"]:
-        click.echo(f"\n{paint(clean(each['id']), 'cyan')}  {each['risk']}, by {each['by']}, until {each['expires']}")
+        echo(f"\n{paint(clean(each['id']), 'cyan')}  {each['risk']}, by {each['by']}, until {each['expires']}")
         _tell_change(each)
-        click.echo(paint(f"    agent-worker agent soul {clean(name)} approve {clean(each['id'])}", "bright_black"))
+        echo(paint(f"    agent-worker agent soul {clean(name)} approve {clean(each['id'])}", "bright_black"))
 
 
 def _tell_change(each: dict[str, Any]) -> None:
     for line in clean(each["diff"]).splitlines():
-        click.echo("    " + paint(line, "green" if line.startswith("+") else "red"))
+        echo("    " + paint(line, "green" if line.startswith("+") else "red"))
     for piece in each["evidence"]:
-        click.echo(f"    {piece.get('day', '')} {clean(piece['run'])}: {clean(piece.get('quote', ''))}")
+        echo(f"    {piece.get('day', '')} {clean(piece['run'])}: {clean(piece.get('quote', ''))}")
 
 
 def _log(found: list[dict[str, Any]], as_json: bool) -> None:
@@ -78,7 +78,7 @@ def _log(found: list[dict[str, Any]], as_json: bool) -> None:
 def _diff(found: dict[str, Any], as_json: bool) -> None:
     if as_json:
         return tell_json(found)
-    click.echo(paint(f"version {found['number']}, by {found['by']}: {clean(found['reason'])}", "bright_black"))
+    echo(paint(f"version {found['number']}, by {found['by']}: {clean(found['reason'])}", "bright_black"))
     _tell_change(found)
     if not found["diff"]:
         click.echo(clean(found["text"]), nl=False)
@@ -93,7 +93,7 @@ def _proposals(found: list[dict[str, Any]], as_json: bool) -> None:
 
 def _decide(path: str, id: str, verdict: str, reason: str, as_json: bool) -> None:
     made = call("POST", f"{path}/proposals/{part(id)}", verdict=verdict, reason=reason, project=here())
-    tell_json(made) if as_json else click.echo(clean(made["told"]))
+    tell_json(made) if as_json else echo(clean(made["told"]))
 
 
 def _drift(found: dict[str, Any], as_json: bool) -> None:
@@ -102,7 +102,7 @@ def _drift(found: dict[str, Any], as_json: bool) -> None:
     rows = [(p["principle"], _share(p), _weeks(p["weeks"]), p["probe"] or "not measured") for p in found["principles"]]
     tell_table(("principle", "kept lately", "by week", "measured by"), rows, empty="there are no principles to keep")
     if found["changed"]:
-        click.echo(f"{found['changed']:.0%} of the soul has changed within 30 days")
+        echo(f"{found['changed']:.0%} of the soul has changed within 30 days")
 
 
 def _share(principle: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import addresses, agents, call, here, instances, message_ids, part
-from agent_worker.cli.output import ago, as_json_option, clean, paint, tell_json, tell_table, usd, waits
+from agent_worker.cli.output import ago, as_json_option, clean, echo, paint, tell_json, tell_table, usd, waits
 from agent_worker.core.disk_space import FreeSpace
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.states import WAITS_FOR_YOU, told
@@ -63,18 +63,18 @@ def status(context: click.Context, target: str | None, as_json: bool) -> None:
     if as_json:
         return tell_json(found)
     project = found["project"]
-    click.echo(f"{paint(clean(project['name']), 'cyan', bold=True)}  {clean(project['root'])}")
+    echo(f"{paint(clean(project['name']), 'cyan', bold=True)}  {clean(project['root'])}")
     for problem in project["problems"]:
-        click.echo(f"  {paint('!', 'red')} {clean(problem)}")
+        echo(f"  {paint('!', 'red')} {clean(problem)}")
     if told := FreeSpace(**found["disk"]).told():
-        click.echo(f"  {paint('!', 'red')} {told}")
-    click.echo()
+        echo(f"  {paint('!', 'red')} {told}")
+    echo()
     _agents(found["agents"])
     _teams(found)
     _limits(found["limits"])
     if found["waiting"]:
         what = "item waits" if found["waiting"] == 1 else "items wait"
-        click.echo(f"\n{paint(str(found['waiting']), 'yellow', bold=True)} {what} for you: agent-worker inbox")
+        echo(f"\n{paint(str(found['waiting']), 'yellow', bold=True)} {what} for you: agent-worker inbox")
 
 
 def _named(target: str) -> dict[str, str]:
@@ -89,12 +89,12 @@ def _limits(found: list[dict[str, Any]]) -> None:
         if each["used"] or each["waits"]
     ]
     if rows:
-        click.echo()
+        echo()
         tell_table(("limits", "", "used", "of"), rows)
     for each in found:
         if each["waits"]:
             said = f"{clean(each['of'])}: a file says {clean(each['waits'])} (agent-worker trust)"
-            click.echo(f"  {paint('!', 'yellow')} {said}")
+            echo(f"  {paint('!', 'yellow')} {said}")
 
 
 def _amount(allowance: dict[str, Any], which: str) -> str:
@@ -145,7 +145,7 @@ def _teams(found: dict[str, Any]) -> None:
     ]
     if not rows:
         return
-    click.echo()
+    echo()
     tell_table(("workflow", "state", "messages", "members", ""), rows)
 
 
@@ -181,14 +181,14 @@ def stats(as_json: bool) -> None:
     found = call("GET", "/stats", project=here())
     if as_json:
         return tell_json(found)
-    click.echo(
+    echo(
         f"{plural(found['runs'], 'run')}, {plural(found['messages'], 'message')}, "
         f"{plural(found['tokens'], 'token')}, {usd(found['usd'], found['estimated'])}"
     )
     guesses = set(found["estimated_of"])
     for title, by in (("agent", found["by_agent"]), ("day", found["by_day"])):
         if by:
-            click.echo()
+            echo()
             tell_table((title, "cost"), [(name, usd(amount, name in guesses)) for name, amount in by.items()])
 
 
@@ -208,7 +208,7 @@ def audit(agent: str | None, count: int, as_json: bool) -> None:
         rows = [(ago(e["at"]), e["agent"], e["who"], e["deed"], e["about"], e["run"]) for e in found["entries"]]
         tell_table(("when", "memory of", "who", "did", "what", "run"), rows, empty="nothing has been recorded yet")
     if found["flaw"]:
-        click.echo(f"{clean(found['flaw'])}: the record cannot be trusted. Look at a backup.", err=True)
+        echo(f"{clean(found['flaw'])}: the record cannot be trusted. Look at a backup.", err=True)
         sys.exit(1)
 
 
@@ -248,7 +248,7 @@ def _test_providers(chosen: list[dict[str, Any]], model: str | None, *, named: b
     found = []
     for provider in chosen:
         if provider["configured"]:
-            click.echo(f"testing {provider['name']} …", err=True)
+            echo(f"testing {provider['name']} …", err=True)
         found.append(call("POST", f"/providers/{part(provider['name'])}/test", model=model, project=here()))
     if as_json:
         tell_json(found)
@@ -256,7 +256,7 @@ def _test_providers(chosen: list[dict[str, Any]], model: str | None, *, named: b
         rows = [(each["name"], each["state"], each["model"], _proof(each)) for each in found]
         tell_table(("provider", "test", "model", ""), rows)
         if any(each["usd"] for each in found):
-            click.echo("this counts in what the project here spends today: agent-worker stats")
+            echo("this counts in what the project here spends today: agent-worker stats")
     if any(each["state"] == "failed" or (named and each["state"] != "ok") for each in found):
         sys.exit(1)
 
@@ -287,7 +287,7 @@ def backends(names: tuple[str, ...], try_out: bool, model: str | None, as_json: 
 
 
 def _tested(backend: dict[str, Any], model: str | None) -> dict[str, Any]:
-    click.echo(f"testing {backend['name']} …", err=True)
+    echo(f"testing {backend['name']} …", err=True)
     return dict(call("POST", f"/backends/{part(backend['name'])}/test", model=model, project=here(), timeout=1200))
 
 

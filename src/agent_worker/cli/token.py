@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import call, here, part
-from agent_worker.cli.output import as_json_option, clean, paint, tell_json
+from agent_worker.cli.output import as_json_option, clean, echo, paint, tell_json
 from agent_worker.client.connection import connect
 from agent_worker.client.discovery import authority
 from agent_worker.core.text import plural
@@ -36,10 +36,10 @@ def create(name: str, opens: tuple[str, ...], days: float | None, as_json: bool)
     if as_json:
         return tell_json(made)
     click.echo(made["token"])
-    click.echo(f"for {_reach(made)}. It is not shown again. A program that speaks OpenAI's API takes:", err=True)
+    echo(f"for {_reach(made)}. It is not shown again. A program that speaks OpenAI's API takes:", err=True)
     found = connect().found
-    click.echo(f"  OPENAI_BASE_URL=http://{authority(found.host, found.port)}/v1", err=True)
-    click.echo("  OPENAI_API_KEY=…the token…", err=True)
+    echo(f"  OPENAI_BASE_URL=http://{authority(found.host, found.port)}/v1", err=True)
+    echo("  OPENAI_API_KEY=…the token…", err=True)
 
 
 @token.command(name="list")
@@ -50,9 +50,9 @@ def list_tokens(as_json: bool) -> None:
     if as_json:
         return tell_json(found)
     for each in found:
-        click.echo(f"{paint(clean(each['name']), 'cyan')}: {clean(_reach(each))}; {_ends(each)}; {each['id']}")
+        echo(f"{paint(clean(each['name']), 'cyan')}: {clean(_reach(each))}; {_ends(each)}; {each['id']}")
     if not found:
-        click.echo("there are no tokens: agent-worker token create NAME")
+        echo("there are no tokens: agent-worker token create NAME")
 
 
 @token.command()
@@ -61,7 +61,7 @@ def list_tokens(as_json: bool) -> None:
 def revoke(name: str, as_json: bool) -> None:
     """End the token called NAME, or with this id: whoever has it is refused from now on."""
     gone = call("DELETE", f"/tokens/{part(name)}", project=here())
-    tell_json(gone) if as_json else click.echo(clean(f"{gone['name']} is revoked"))
+    tell_json(gone) if as_json else echo(clean(f"{gone['name']} is revoked"))
 
 
 def _reach(each: dict[str, Any]) -> str:

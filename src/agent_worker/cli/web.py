@@ -7,7 +7,7 @@ import os
 import click
 
 from agent_worker.cli.call import here
-from agent_worker.cli.output import as_json_option, tell_json
+from agent_worker.cli.output import as_json_option, echo, tell_json
 
 
 @click.command()
@@ -27,8 +27,8 @@ def web(no_open: bool, as_json: bool) -> None:
     if as_json:
         return tell_json({"address": address, "seconds": given["seconds"]})
     if not no_open and _opened(address):
-        return click.echo("opened in your browser")
-    click.echo(f"open this within {given['seconds']:.0f} s:\n{address}")
+        return echo("opened in your browser")
+    echo(f"open this within {given['seconds']:.0f} s:\n{address}")
 
 
 def _opened(address: str) -> bool:

@@ -39,6 +39,7 @@ from agent_worker.client.discovery import (
 )
 from agent_worker.client.plain_http import (
     LOGS,
+    DaemonEnded,
     Garbled,
     HttpSocket,
     ServerEvent,
@@ -377,7 +378,7 @@ def _explained(found: DaemonFile, within: float) -> Iterator[None]:
         hint = "agent-worker daemon status"
         raise AgentWorkerError(f"the daemon at {where(found)} did not answer within {within:g} s", hint=hint) from None
     except OSError:
-        raise AgentWorkerError(f"the daemon at {where(found)} ended before it had answered", hint=LOGS) from None
+        raise DaemonEnded(f"the daemon at {where(found)} ended before it had answered", hint=LOGS) from None
 
 
 def _started(home: Path, command: Sequence[str], until: float) -> Client | None:

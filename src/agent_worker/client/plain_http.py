@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_worker.client.discovery import authority
-from agent_worker.core.errors import AgentWorkerError, BadInput, DefinitionError, NotFound, Refused
+from agent_worker.core.errors import AgentWorkerError, BadInput, DefinitionError, NotFound, Refused, Slip
 from agent_worker.core.later import dataclass
 
 _LARGEST_HEAD = 64 * 1024
@@ -163,6 +163,12 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[str]:
             yield line.removesuffix(b"\r").decode(errors="replace")
 
 
+class DaemonEnded(AgentWorkerError):
+    """It was there when it was asked, and not any more when it should have answered."""
+
+    code = "daemon_ended"
+
+
 LOGS = "agent-worker daemon logs"  #: what to type when it was not as it should be
 
 
@@ -188,8 +194,15 @@ def error_of(status: int, answer: dict[str, Any]) -> AgentWorkerError:
     match answer.get("error"):
         case {"message": str(message), **rest}:
             kind = _classes().get(str(rest.get("code"))) or _by_status(status)
-            return kind(message, hint=str(rest.get("hint") or ""))
+            return kind(message, hint=str(rest.get("hint") or ""), slip=_slip_of(rest))
     return AgentWorkerError(f"the daemon answered with status {status} and no explanation", hint=LOGS)
+
+
+def _slip_of(error: Mapping[object, object]) -> Slip | None:
+    match error.get("slip"):
+        case {"typed": str(typed), "meant": str(meant)}:
+            return Slip(typed, meant)
+    return None
 
 
 def _classes() -> dict[str, type[AgentWorkerError]]:

@@ -95,7 +95,7 @@ def check_name(text: str) -> str:
     if not NAME.fullmatch(text):
         raise BadInput(
             f"{_shown(text)} is not a name",
-            hint="a letter first, then letters, digits, _ or -, at most 63 in all",
+            hint="a letter first (a to z), then letters, digits, _ or -, at most 63 in all",
         )
     if (reason := _why_refused(text)) is not None:
         raise BadInput(reason, hint="choose another name")

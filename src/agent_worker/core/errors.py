@@ -34,15 +34,24 @@ from typing import ClassVar
 from agent_worker.core.later import dataclass
 
 
+@dataclass(frozen=True, slots=True)
+class Slip:
+    """A name that somebody typed, and the one that is probably meant: a command line types the line again with it."""
+
+    typed: str
+    meant: str
+
+
 class AgentWorkerError(Exception):
     """The base of all our errors. `hint` is the next command or edit that helps."""
 
     code: ClassVar[str] = "error"
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", slip: Slip | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.slip = slip
         if hint:
             self.add_note(hint)  # a traceback shows it too
 

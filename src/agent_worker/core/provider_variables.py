@@ -7,9 +7,9 @@ spoken to is told in backends/models/providers.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 
 from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.core.suggestion import slip_of
 
 #: Provider → where its key is looked for; the first one that is set wins.
 KEYS: dict[str, tuple[str, ...]] = {
@@ -68,9 +68,9 @@ def key_variable(name: str) -> str:
         raise BadInput(f"{name} is not a key", hint=f"export {name}=… where the daemon is started")
     if name.isascii() and name.isidentifier() and name == name.upper():
         return name
-    near = get_close_matches(name.lower(), KEYS, n=1)
+    slip = slip_of(name, KEYS)
     known = f"providers: {', '.join(KEYS)}; or the variable itself: MY_KEY"
-    raise NotFound(f"there is no provider {name!r}", hint=f"did you mean {near[0]}?" if near else known)
+    raise NotFound(f"there is no provider {name!r}", hint=f"did you mean {slip.meant}?" if slip else known, slip=slip)
 
 
 def brought_by(environ: Mapping[str, str]) -> dict[str, str]:

@@ -120,8 +120,6 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
             raise
         return database
 
-    _thread: threading.Thread
-
     def of(self, project: str) -> ProjectDatabase:
         return PostgresProject(self, project)
 
@@ -142,21 +140,8 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
     async def check(self) -> None:
         """Nothing to do: PostgreSQL looks after its own pages."""
 
-    async def close(self) -> None:
-        if self._closed:
-            return
-        self._close_later()
-        await asyncio.to_thread(self._thread.join)
-        self._readers.shutdown()
-        for connection in self._reading:
-            connection.close()
-
-    def _close_later(self) -> None:
-        """Let the writer end after what it has been given; it waits for no server any more."""
-        self._hand_over()
-        self._closed = True
-        self._ending.set()
-        self._jobs.put(None)
+    def _hurry(self) -> None:
+        self._ending.set()  # then no server is waited for
 
     # --- readers ------------------------------------------------------------------------------------------
 

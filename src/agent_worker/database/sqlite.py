@@ -106,8 +106,6 @@ class SqliteDatabase(WriteQueue[SqliteTransaction]):
             raise
         return database
 
-    _thread: threading.Thread
-
     def of(self, project: str) -> ProjectDatabase:
         return ProjectDatabase(self, project)
 
@@ -131,22 +129,9 @@ class SqliteDatabase(WriteQueue[SqliteTransaction]):
         if self._path != ":memory:":
             await asyncio.to_thread(self._apart, _quick_check)
 
-    async def close(self) -> None:
-        if self._closed:
-            return
-        self._close_later()
-        await asyncio.to_thread(self._thread.join)
-        self._readers.shutdown()
-        for connection in self._reading:
-            connection.close()
-
-    def _close_later(self) -> None:
-        """Let the writer end after what it has been given."""
-        self._hand_over()
-        self._closed = True
+    def _hurry(self) -> None:
         for connection in tuple(self._working):
             connection.interrupt()
-        self._jobs.put(None)
 
     def _query(self, query: Callable[[SqliteTransaction], T]) -> T:
         try:

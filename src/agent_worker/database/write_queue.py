@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
@@ -34,8 +37,12 @@ class Job(Generic[X]):
     records: Sequence[tuple[object, ...]] = ()  #: of what is told, the rows to be stored with it
 
 
-class WriteQueue(Generic[X]):
+class WriteQueue(ABC, Generic[X]):
     """The side of the callers. The thread that takes from `_jobs` is the database's own."""
+
+    _thread: threading.Thread  #: the writer's
+    _readers: ThreadPoolExecutor
+    _reading: list[Any]  #: their connections, of each database's own kind
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -77,6 +84,27 @@ class WriteQueue(Generic[X]):
         if together := [*self._soon, *jobs]:
             self._soon.clear()
             self._jobs.put(together)
+
+    async def close(self) -> None:
+        """Everything that was handed over is made first."""
+        if self._closed:
+            return
+        self._close_later()
+        await asyncio.to_thread(self._thread.join)
+        self._readers.shutdown()
+        for connection in self._reading:
+            connection.close()
+
+    def _close_later(self) -> None:
+        """Let the writer end after what it has been given."""
+        self._hand_over()
+        self._closed = True
+        self._hurry()
+        self._jobs.put(None)
+
+    @abstractmethod
+    def _hurry(self) -> None:
+        """Nothing of ours goes on waiting, or working, for longer than what was handed over needs."""
 
     def _take_more(self, group: list[Job[X]], most: int) -> None:
         """Add what has come meanwhile to a group that is about to be made."""

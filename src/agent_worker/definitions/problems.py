@@ -6,13 +6,13 @@ Pydantic's English speaks of inputs and instances; a person who writes a file kn
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from agent_worker.core.errors import DefinitionError, Problem
+from agent_worker.core.suggestion import slip_of
 from agent_worker.definitions.source import Source
 
 M = TypeVar("M", bound=BaseModel)
@@ -64,8 +64,8 @@ def problems_of(error: ValidationError, source: Source) -> list[Problem]:
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
     """A hint, or nothing when no known word is near."""
-    near = get_close_matches(word[:64], known, n=1, cutoff=0.6)
-    return f'did you mean "{near[0]}"?' if near else ""
+    slip = slip_of(word, known)
+    return f'did you mean "{slip.meant}"?' if slip else ""
 
 
 def listed(names: Iterable[str], *, most: int = 20) -> str:

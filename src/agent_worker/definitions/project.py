@@ -21,13 +21,14 @@ from agent_worker.core.control_files import is_stand_in
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Problem
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass, pattern
+from agent_worker.core.suggestion import slip_of
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.block import Block
 from agent_worker.definitions.checks import check_own_path, check_paths_of_agent, check_personal_dirs
 from agent_worker.definitions.fields import InsidePath, Line, Money, Name
 from agent_worker.definitions.loading import load_agent, load_workflow, prompt_files, refuse, shown, with_prompt_read
 from agent_worker.definitions.paths import Outside, names_beneath
-from agent_worker.definitions.problems import did_you_mean, validate
+from agent_worker.definitions.problems import validate
 from agent_worker.definitions.settings import ProjectSettings
 from agent_worker.definitions.source import Source, read_source
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
@@ -158,8 +159,9 @@ class ProjectFiles:
         known = (
             f"agent-worker ls (workflows here: {', '.join(self.workflows)})" if self.workflows else "agent-worker init"
         )
-        hint = did_you_mean(name, list(self.workflows)) or known
-        return NotFound(f"there is no workflow {name} in {self.root}", hint=hint)
+        slip = slip_of(name, self.workflows) or slip_of(name, self.agents)
+        hint = f"did you mean {slip.meant}?" if slip else known
+        return NotFound(f"there is no workflow {name} in {self.root}", hint=hint, slip=slip)
 
     def workflow_path(self, name: str) -> Path:
         """Where a workflow's file of this name is: there, or beneath the project, or in its folder of workflows."""
@@ -169,7 +171,16 @@ class ProjectFiles:
 
     def load_workflow(self, path: Path) -> WorkflowDefinition:
         """A workflow file at any path, for the agents of this project."""
+        if not path.exists():
+            raise self._no_file(path)
         return self.with_defaults(load_workflow(path, self.agents, root=self.root))
+
+    def _no_file(self, path: Path) -> NotFound:
+        beside = (path.parent, self.root / WORKFLOWS)
+        known = [file.name for folder in beside if folder.is_dir() for file in folder.glob("*.y*ml")]
+        slip = slip_of(path.name, known)
+        hint = f"did you mean {slip.meant}?" if slip else "agent-worker ls"
+        return NotFound(f"there is no file {path}", hint=hint, slip=slip)
 
     def with_defaults(self, workflow: WorkflowDefinition) -> WorkflowDefinition:
         settings = workflow.workspace

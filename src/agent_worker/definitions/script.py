@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from agent_worker.definitions.block import Block, Broken, only_one_of
+from agent_worker.definitions.block import Block, Broken, only_one_of, wrong
 from agent_worker.definitions.fields import Duration, Line
 
 _ACTIONS = ("say", "call", "fail", "steps", "again")
@@ -26,6 +26,8 @@ class ScriptedCall(Block):
 
 
 def _as_list(value: Any) -> Any:
+    if isinstance(value, str):
+        raise wrong("must name a tool and its arguments", f"call: {{ tool: {value[:40]}, with: {{ … }} }}")
     return [value] if isinstance(value, dict | ScriptedCall) else value
 
 

@@ -40,8 +40,8 @@ def run_daemon(port: int | None) -> int:
     return main(port=port)
 
 
-def record_page(title: str, **parts: Any) -> str:
-    """One HTML page that needs nothing else, made from answers of the daemon."""
-    from agent_worker.daemon.web.record import Record, as_page
+def record_text(form: str, title: str, **parts: Any) -> str:
+    """A workspace or a conversation as one text, made from answers of the daemon: `md`, `jsonl`, or a `html` page."""
+    from agent_worker.daemon.web.record import Record, as_jsonl, as_markdown, as_page
 
-    return as_page(Record(title, **parts))
+    return {"md": as_markdown, "jsonl": as_jsonl, "html": as_page}[form](Record(title, **parts))

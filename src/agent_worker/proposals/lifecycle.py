@@ -30,7 +30,7 @@ from agent_worker.proposals.request import (
 from agent_worker.proposals.store import USER, End, Proposal
 from agent_worker.proposals.voting import Outcome, Won, certain, outcome
 from agent_worker.proposals.wording import ROLES, announcement, ending, result, shown_limits
-from agent_worker.work import inbox, queue
+from agent_worker.work import inbox, open_work, queue
 from agent_worker.workspaces import deliveries, member_rows, routing, workspace_rows, workspace_state
 
 
@@ -156,7 +156,7 @@ def spare(tx: Transaction, proposal: Proposal, voter: Voter, why: str, *, now: i
     """Do not wake it for a vote that is not needed any more."""
     if not voter.agent:
         return
-    for row in queue.queued_for(tx, voter.agent, proposal.message):
+    for row in open_work.queued_for(tx, voter.agent, proposal.message):
         queue.end_one(tx, row["id"], "done", reason=f"proposal {proposal.number} {why}", now=now)
         deliveries.close_one(tx, proposal.message, voter.agent, "acked")
         tx.tell(

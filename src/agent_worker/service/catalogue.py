@@ -21,6 +21,7 @@ from agent_worker.service import (
     memory,
     messages,
     notifications,
+    overview,
     projects,
     proposals,
     providers,
@@ -45,6 +46,7 @@ from agent_worker.service.operation import Operation, operations_in
 
 _MODULES = (
     projects,
+    overview,
     agents,
     agent_files,
     definition_files,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, field
 from typing import Any
@@ -63,7 +64,7 @@ async def listening(service: Service, *, until: asyncio.Event) -> Follower:
     return follower
 
 
-class Followed:
+class Followed(ABC):
     """Follows one piece of work; keeps what it used and what came of it."""
 
     def __init__(self, service: Service, follower: Follower) -> None:
@@ -126,18 +127,21 @@ class Followed:
             except Lagging:
                 self._follower = self._follower.again()
 
+    @abstractmethod
     def _begun(self) -> dict[str, str]:
         """What it is called, for whoever leaves before its end."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _is_part(self, told: EventRecord) -> bool:
-        raise NotImplementedError
+        """Whether an event belongs to this work."""
 
+    @abstractmethod
     async def _is_over(self) -> bool:
-        raise NotImplementedError
+        """Whether nothing more comes of it."""
 
+    @abstractmethod
     async def _conclude(self) -> Served | AgentWorkerError:
-        raise NotImplementedError
+        """What came of it, once it is over."""
 
     async def _last(self) -> StreamItem:
         self._outcome = await self._conclude()
@@ -150,6 +154,7 @@ class Followed:
                 return StreamItem("done", json.dumps(told))
             case error:
                 told = {"code": error.code, "message": error.message, "hint": error.hint}
+                told |= {"slip": asdict(error.slip)} if error.slip else {}
                 return StreamItem("error", json.dumps({"event": "error"} | told))
 
 

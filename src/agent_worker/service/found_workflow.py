@@ -12,6 +12,7 @@ from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Refuse
 from agent_worker.core.later import dataclass
 from agent_worker.core.remote import Fetched, Remote, is_remote, parse_remote
 from agent_worker.definitions.workflow import WorkflowDefinition, alone
+from agent_worker.service.addresses import no_agent
 from agent_worker.workflows.remote import Remotes
 from agent_worker.workflows.runtime import Runtime
 
@@ -34,7 +35,7 @@ async def find_workflow(runtime: Runtime, loaded: LoadedProject, name: str) -> F
         return FoundWorkflow(project.workflows[name], str(project.workflow_files.get(name, "")))
     if name.startswith(SESSION):
         if (whose := name.removeprefix(SESSION)) not in loaded.agents:
-            raise NotFound(f"there is no agent {whose} in this project", hint="agent-worker ls")
+            raise no_agent(whose, loaded.agents)
         return FoundWorkflow(alone(whose), name)
     if is_remote(name):
         fetched = await remotes_of(runtime).get(workflow_source(name), now=runtime.clock.now())

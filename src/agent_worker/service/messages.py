@@ -15,11 +15,11 @@ from agent_worker.core.events import Ended
 from agent_worker.core.later import dataclass
 from agent_worker.core.mentions import find_mentions
 from agent_worker.database.database import Row, Transaction
-from agent_worker.service.addresses import address_in
+from agent_worker.service.addresses import address_in, no_agent
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.service.trust import require_approved
-from agent_worker.work import agent_rows, queue, threads
+from agent_worker.work import agent_rows, open_work, threads
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import (
     channel,
@@ -227,10 +227,8 @@ def agent_id(loaded: LoadedProject, name: str) -> str:
         raise DefinitionError(loaded.project.wrong_with(broken))
     if found is None:
         workflow = canonical(name, loaded.project.workflows)
-        here = ", ".join(loaded.agents)
-        known = f"agent-worker agent list (agents here: {here})" if here else "agent-worker init"
-        hint = f"{workflow} is a workflow: its channel is @{workflow}" if workflow else known
-        raise NotFound(f"there is no agent {name} in this project", hint=hint)
+        hint = f"{workflow} is a workflow: its channel is @{workflow}" if workflow else ""
+        raise no_agent(name, loaded.agents, hint=hint)
     return loaded.agents[found]
 
 
@@ -332,7 +330,7 @@ def _wakes(tx: Transaction, at: Address, text: str) -> Wakes:
 
 
 def _trace(tx: Transaction, id: str) -> list[Hop]:
-    rows = deliveries.trace(tx, id) or queue.trace(tx, id)
+    rows = deliveries.trace(tx, id) or open_work.trace(tx, id)
     if not rows and not channel.is_known(tx, id):
         raise NotFound(f"there is no message {id}", hint="agent-worker peek ADDRESS --json")
     return [Hop(row["name"], row["state"], row["run"]) for row in rows]

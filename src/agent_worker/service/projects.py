@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from agent_worker.core.disk_space import FreeSpace
 from agent_worker.core.later import dataclass
 from agent_worker.definitions.project import ProjectFiles
@@ -19,6 +21,7 @@ class ProjectSummary:
     agents: int
     workflows: int
     problems: list[str]  #: of its files, each with its line
+    gone: bool = False  #: its directory is not there any more; what happened in it is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,9 @@ class Status:
 @operation("GET", "/projects")
 async def projects_list(service: Service) -> list[ProjectSummary]:
     """The projects that have been opened since the daemon started."""
-    return [_summary(loaded.project) for loaded in service.projects()]
+    known = [loaded.project for loaded in service.projects()]
+    there = await asyncio.to_thread(lambda: [project.root.is_dir() for project in known])
+    return [_summary(project, gone=not is_there) for project, is_there in zip(known, there, strict=True)]
 
 
 @operation("GET", "/status")
@@ -51,11 +56,12 @@ async def status(service: Service, project: str | None = None) -> Status:
     )
 
 
-def _summary(project: ProjectFiles) -> ProjectSummary:
+def _summary(project: ProjectFiles, *, gone: bool = False) -> ProjectSummary:
     return ProjectSummary(
         name=project.definition.name,
         root=str(project.root),
         agents=len(project.agents),
         workflows=len(project.workflows),
         problems=[str(problem) for problem in project.wrong],
+        gone=gone,
     )

@@ -31,7 +31,7 @@ from agent_worker.service.running_instances import at_rest
 from agent_worker.service.service import Service
 from agent_worker.service.trust import require_approved
 from agent_worker.service.workflows import WorkflowRequest, begin
-from agent_worker.work import agent_rows, inbox, queue
+from agent_worker.work import agent_rows, inbox, open_work
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.start import Start
 from agent_worker.workspaces import routing
@@ -272,7 +272,7 @@ class _TeamRun(Followed):
 
     async def _rests(self) -> bool:
         """Whether there is work, and only a person can make any of it go on."""
-        rows = await self._running.database.read(queue.open_in, self._running.id)
+        rows = await self._running.database.read(open_work.open_in, self._running.id)
         return bool(rows) and all(
             row["state"] == "waiting" or (row["state"] == "queued" and self._lacks_key(row["agent"])) for row in rows
         )

@@ -13,6 +13,7 @@ from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
+from agent_worker.service.addresses import no_agent
 from agent_worker.service.causes import Causes, causes_of
 from agent_worker.service.operation import operation
 from agent_worker.service.sent import Sent, sent_in
@@ -157,7 +158,8 @@ def _runs(tx: Transaction, wanted: Mapping[str, str | None], limit: int) -> list
 
 def _check_agent(tx: Transaction, name: str) -> None:
     if tx.one("select 1 from agent where project = :project and name = :name limit 1", name=name) is None:
-        raise NotFound(f"there is no agent {name} in this project", hint="agent-worker agent list")
+        known = [str(row["name"]) for row in tx.all("select name from agent where project = :project")]
+        raise no_agent(name, known)
 
 
 def _run(row: Row) -> Run:

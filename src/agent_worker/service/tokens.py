@@ -9,8 +9,8 @@ from pydantic import Field
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import canonical
-from agent_worker.core.errors import NotFound
 from agent_worker.core.later import dataclass
+from agent_worker.service.addresses import no_agent
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.work import door_tokens
@@ -83,7 +83,7 @@ def _known(loaded: LoadedProject, name: str) -> str:
             raise loaded.project.no_workflow(name[1:])
         return f"@{workflow}"
     if (agent := canonical(name, loaded.agents)) is None:
-        raise NotFound(f"there is no agent {name} in this project", hint="agent-worker ls; a team is written @name")
+        raise no_agent(name, loaded.agents)
     return agent
 
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import canonical
-from agent_worker.core.errors import BadInput, DefinitionError, NotFound
+from agent_worker.core.errors import BadInput, DefinitionError
 from agent_worker.core.later import dataclass
+from agent_worker.service.addresses import no_agent
 from agent_worker.service.found_workflow import FoundWorkflow
 from agent_worker.service.operation import operation
 from agent_worker.service.providers import keys_changed
@@ -152,7 +153,7 @@ def _powers_of_one(loaded: LoadedProject, agent: str) -> tuple[Power, ...]:
     if agent not in loaded.agents and (broken := canonical(agent, loaded.project.broken)) is not None:
         raise DefinitionError(loaded.project.wrong_with(broken))
     if agent not in loaded.agents:
-        raise NotFound(f"there is no agent {agent} in this project", hint="agent-worker ls")
+        raise no_agent(agent, loaded.agents)
     return powers_of_agent(loaded.definition(agent), loaded.project.root) + _powers_of_keys(loaded)
 
 

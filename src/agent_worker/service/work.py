@@ -8,7 +8,7 @@ from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
-from agent_worker.work import agent_rows, queue
+from agent_worker.work import agent_rows, open_work
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ async def work_cancel(service: Service, id: str, reason: str = "a person does no
 
 
 def _open_work(tx: Transaction, limit: int) -> list[OpenWork]:
-    return [OpenWork(row["id"], row["name"], row["state"], row["text"][:200]) for row in queue.open_work(tx, limit)]
+    return [OpenWork(row["id"], row["name"], row["state"], row["text"][:200]) for row in open_work.open_work(tx, limit)]
 
 
 def _cancel(tx: Transaction, id: str, reason: str, *, now: int) -> list[Cancelled]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal
@@ -9,6 +10,7 @@ from typing import Any, Literal
 from agent_worker.agents import commands
 from agent_worker.agents.waiting import Waiting, for_person, state_of
 from agent_worker.core.address import MAIN
+from agent_worker.core.errors import Untrusted
 from agent_worker.core.later import dataclass
 from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
@@ -17,11 +19,12 @@ from agent_worker.definitions.workflow import with_model
 from agent_worker.service.found_workflow import FoundWorkflow
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
-from agent_worker.service.trust import approve
+from agent_worker.service.trust import approve, pending_approvals
 from agent_worker.work import inbox
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.start import Start
 from agent_worker.workflows.summary import Summary
+from agent_worker.workflows.values import MODEL, PARAMS
 from agent_worker.workspaces import member_rows, workspace_rows, workspace_state
 from agent_worker.workspaces.documents import first_document
 
@@ -131,6 +134,26 @@ async def workflow_set(
     else:
         await service.write(loaded, commands.resume_workspace, running.id, now=service.now())
     return await _instance(service, running)
+
+
+@operation("POST", "/workflows/{instance}/restart")
+async def workflow_restart(service: Service, instance: str, project: str | None = None) -> Running:
+    """Start an instance again as it was started, with its params and its model; one that runs is stopped first."""
+    loaded = await service.project(project)
+    row = await service.read(loaded, workspace_rows.find, await service.workspace_name(loaded, instance))
+    workflow = row["workflow"] if row["workflow"] in loaded.project.workflows else row["file"] or row["workflow"]
+    found = await service.workflow(loaded, workflow)
+    waiting = await pending_approvals(service, loaded, found)
+    if any(each.kind not in ("limits", "keys") for each in waiting):
+        told = f"{row['workflow']} wants to do things that you have not approved"
+        raise Untrusted(told, hint=f"agent-worker trust {row['workflow']}")
+    if row["state"] == "running":
+        await service.stop(await service.instance(loaded, instance))
+    given = json.loads(row["given"])
+    still_known = (param.name for param in found.definition.params)
+    params = {name: value for name in still_known if (value := given.get(f"{PARAMS}{name}"))}
+    request = WorkflowRequest(workflow, str(loaded.project.root), row["tag"], params)
+    return await _instance(service, await begin(service, request, model=given.get(MODEL) or None))
 
 
 @operation("POST", "/workflows/{instance}/wait")

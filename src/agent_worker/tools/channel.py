@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent_worker.database.database import Transaction
 from agent_worker.tools.tool import RunIdentity, ToolContext, tool
-from agent_worker.work import queue, threads
+from agent_worker.work import run_rows, threads
 from agent_worker.workspaces import channel, member_rows, routing
 
 PAGE = 50
@@ -31,7 +31,7 @@ def channel_send(tx: Transaction, context: ToolContext, text: str) -> str:
         run=identity.run,
     )
     receipt = routing.say(tx, speech, now=now)
-    queue.note_produced(tx, identity.run, posted=True)
+    run_rows.note_produced(tx, identity.run, posted=True)
     routing.hear(tx, identity.run, now=now)
     threads.say(tx, identity.agent, identity.workspace, who=identity.name, text=text, run=identity.run, now=now)
     return _told(receipt)

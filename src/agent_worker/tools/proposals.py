@@ -8,7 +8,7 @@ from agent_worker.proposals import lifecycle, store, wording
 from agent_worker.proposals.request import Cause, ProposalRequest, Voter
 from agent_worker.proposals.store import Proposal
 from agent_worker.tools.tool import ToolContext, tool
-from agent_worker.work import queue
+from agent_worker.work import run_rows
 from agent_worker.workspaces import workspace_rows
 
 
@@ -33,7 +33,7 @@ def team_proposal_create(tx: Transaction, context: ToolContext, request: Flat[Pr
         cause=Cause(identity.root, identity.hop + 1, identity.run),
         now=context.clock.micros(),
     )
-    queue.note_produced(tx, identity.run)
+    run_rows.note_produced(tx, identity.run)
     return f"Proposal {made.number} was made. {_stands(tx, context, made)}"
 
 
@@ -43,7 +43,7 @@ def team_vote(tx: Transaction, context: ToolContext, proposal: int, choice: str,
     assert context.identity.workspace
     now = context.clock.micros()
     voted = lifecycle.cast(tx, context.identity.workspace, proposal, choice, by=_me(context), reason=reason, now=now)
-    queue.note_produced(tx, context.identity.run)
+    run_rows.note_produced(tx, context.identity.run)
     return f"Your vote counts. {_stands(tx, context, voted)}"
 
 
@@ -63,7 +63,7 @@ def team_proposal_cancel(tx: Transaction, context: ToolContext, proposal: int, r
     assert context.identity.workspace
     now = context.clock.micros()
     lifecycle.cancel(tx, context.identity.workspace, proposal, by=_me(context), reason=reason, now=now)
-    queue.note_produced(tx, context.identity.run)
+    run_rows.note_produced(tx, context.identity.run)
     return f"Proposal {proposal} is cancelled."
 
 

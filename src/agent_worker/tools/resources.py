@@ -6,7 +6,7 @@ from agent_worker.core.errors import NotFound
 from agent_worker.core.text import plural
 from agent_worker.database.database import Transaction
 from agent_worker.tools.tool import ToolContext, tool
-from agent_worker.work import queue
+from agent_worker.work import run_rows
 from agent_worker.workspaces import resources
 
 PAGE = 20_000  # characters
@@ -17,7 +17,7 @@ def resource_create(tx: Transaction, context: ToolContext, text: str) -> str:
     """Keep a large text for the team. You get an id to put into messages; the same text has the same id."""
     assert context.identity.workspace
     kept = resources.store(tx, context.identity.workspace, text)
-    queue.note_produced(tx, context.identity.run)
+    run_rows.note_produced(tx, context.identity.run)
     return f"Kept as resource {kept.id} ({plural(kept.size, 'byte')})."
 
 

@@ -6,7 +6,7 @@ from agent_worker.core.address import check_no_secret
 from agent_worker.core.errors import Refused
 from agent_worker.database.database import Row, Transaction
 from agent_worker.tools.tool import ToolContext, tool
-from agent_worker.work import queue
+from agent_worker.work import run_rows
 from agent_worker.workspaces import member_rows, routing, suggestions, workspace_rows
 from agent_worker.workspaces.document_rows import Author, Document
 from agent_worker.workspaces.documents import Documents, checked_name, first_document
@@ -97,7 +97,7 @@ def team_doc_suggest(tx: Transaction, context: ToolContext, suggestion: str, doc
     receipt = routing.say(tx, speech, now=now)
     if receipt.seq is not None:
         suggestions.add(tx, identity.workspace, receipt.seq, name)
-    queue.note_produced(tx, identity.run)
+    run_rows.note_produced(tx, identity.run)
     return f"Suggested to {owner} as #{receipt.seq}."
 
 
@@ -108,7 +108,7 @@ async def _documents(context: ToolContext) -> Documents:
 
 
 async def _written(context: ToolContext, document: Document) -> str:
-    await context.database.write(queue.note_produced, context.identity.run)
+    await context.database.write(run_rows.note_produced, context.identity.run)
     return f"{document.name} is at revision {document.revision[:12]} now."
 
 

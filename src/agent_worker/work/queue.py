@@ -1,4 +1,4 @@
-"""The queue: one row per piece of work for one agent. The one writer of tables `instruction` and `run`.
+"""The queue: one row per piece of work for one agent. The one writer of table `instruction`.
 
 Verbs: *put* into a lane, *take* the next, *put back* with its progress, *end*. Knows no loop, no channel and no
 limits; agents/run_begin.py ties those together in its transactions.
@@ -6,7 +6,7 @@ limits; agents/run_begin.py ties those together in its transactions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Literal
 
@@ -14,6 +14,7 @@ from agent_worker.core.events import Queued
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
+from agent_worker.work import run_rows
 from agent_worker.work.agent_rows import next_place
 
 Source = Literal["dm", "workspace", "channel", "schedule"]
@@ -148,7 +149,7 @@ def companions(tx: Transaction, first: Row) -> list[Row]:
 
     Not with one whose process died: it is tried by itself, so that it dies of its own fault or not at all.
     """
-    if first["source"] != "channel" or (first["attempts"] and lost_runs(tx, first["id"])):
+    if first["source"] != "channel" or (first["attempts"] and run_rows.lost_runs(tx, first["id"])):
         return []
     return tx.all(
         """select * from instruction
@@ -164,7 +165,7 @@ def companions(tx: Transaction, first: Row) -> list[Row]:
 
 def begin_run(tx: Transaction, taken: Sequence[Row], *, backend: str, model: str, now: int) -> str:
     """Count the attempt and open its run, before anything is tried: one that kills its worker is counted too."""
-    run = _taken_up(tx, taken) or _new_run(tx, taken[0], backend=backend, model=model, now=now)
+    run = run_rows.take_up(tx, taken) or run_rows.open_run(tx, taken[0], backend=backend, model=model, now=now)
     for row in taken:
         tx.run(
             """update instruction set state = 'running', run = :run, attempts = attempts + 1
@@ -173,124 +174,6 @@ def begin_run(tx: Transaction, taken: Sequence[Row], *, backend: str, model: str
             id=row["id"],
         )
     return run
-
-
-def _taken_up(tx: Transaction, taken: Sequence[Row]) -> str | None:
-    """The run that only waited for its model, if the work that led it leads again; others that waited are over."""
-    known = {row["run"] for row in taken if row["run"]}
-    if not known:
-        return None
-    first = tx.one(
-        """update run set state = 'running', reason = '', tries = tries + 1
-            where project = :project and id = :run and instruction = :first and state = 'waiting' returning id""",
-        run=taken[0]["run"],
-        first=taken[0]["id"],
-    )
-    for run in known - ({first["id"]} if first else set()):
-        tx.run("update run set state = 'yielded' where project = :project and id = :run and state = 'waiting'", run=run)
-    return str(first["id"]) if first else None
-
-
-def _new_run(tx: Transaction, first: Row, *, backend: str, model: str, now: int) -> str:
-    run = new_id("r")
-    tx.run(
-        """insert into run(project, id, instruction, agent, workspace, root, backend, model, state, started_at)
-           values (:project, :id, :instruction, :agent, :workspace, :root, :backend, :model, 'running', :now)""",
-        id=run,
-        instruction=first["id"],
-        agent=first["agent"],
-        workspace=first["workspace"],
-        root=first["root"],
-        backend=backend,
-        model=model,
-        now=now,
-    )
-    return run
-
-
-def last_incomplete(tx: Transaction, agent: str, workspace: str | None) -> str | None:
-    """The newest instruction here, if it ended incomplete: what came after it would have been another matter."""
-    row = tx.one(
-        """select i.id, i.state, coalesce(r.held, 0) as held
-             from instruction i left join run r on r.project = :project and r.id = i.run
-            where i.project = :project and i.agent = :agent and coalesce(i.workspace, '') = :workspace
-              and i.ended_at is not null
-            order by i.ord desc limit 1""",
-        agent=agent,
-        workspace=workspace or "",
-    )
-    return row["id"] if row and row["state"] == "incomplete" and not row["held"] else None
-
-
-def goes_on(tx: Transaction, row: Row) -> bool:
-    """Whether the work of an instruction has been continued already."""
-    later = tx.one(
-        """select 1 as one from instruction
-            where project = :project and work = :work and work <> id and ord > :ord limit 1""",
-        work=row["work"],
-        ord=row["ord"],
-    )
-    return later is not None
-
-
-def is_same_matter(tx: Transaction, work: Instruction, id: str) -> bool:
-    """Whether an instruction that has ended was about what this one is: it is continued by it, or asked again."""
-    row = tx.one("select work, workspace, text from instruction where project = :project and id = :id", id=id)
-    if row is None:
-        return False
-    return row["work"] == work.work or (row["workspace"], row["text"]) == (work.workspace, work.text)
-
-
-def ended_with(tx: Transaction, row: Row) -> list[Row]:
-    """The others that were part of its last run and ended like it."""
-    return tx.all(
-        """select * from instruction
-            where project = :project and run = :run and state = :state and id <> :id order by ord""",
-        run=row["run"],
-        state=row["state"],
-        id=row["id"],
-    )
-
-
-def queued_for(tx: Transaction, agent: str, message: str) -> list[Row]:
-    """What this message has queued for an agent and nobody has taken."""
-    return tx.all(
-        """select id from instruction
-            where project = :project and agent = :agent and state = 'queued' and message = :message""",
-        agent=agent,
-        message=message,
-    )
-
-
-def open_work(tx: Transaction, limit: int) -> list[Row]:
-    """What is not over, with the name of whom it is for, the oldest first."""
-    return tx.all(
-        """select i.*, a.name from instruction i join agent a on a.project = :project and a.id = i.agent
-            where i.project = :project and i.state in ('queued', 'running', 'waiting')
-            order by i.queued_at, i.id limit :limit""",
-        limit=limit,
-    )
-
-
-def trace(tx: Transaction, id: str) -> list[Row]:
-    """Where a direct message went: to whom, its state, and the run it is or was last part of."""
-    return tx.all(
-        """select a.name, i.state, coalesce(i.run, (
-                    select r.id from run r where r.project = :project and r.instruction = i.id
-                     order by r.started_at desc, r.id desc limit 1)) as run
-             from instruction i join agent a on a.project = :project and a.id = i.agent
-            where i.project = :project and i.id = :id""",
-        id=id,
-    )
-
-
-def any_queued(tx: Transaction, agent: str) -> bool:
-    return bool(
-        tx.one(
-            "select 1 as one from instruction where project = :project and agent = :agent and state = 'queued' limit 1",
-            agent=agent,
-        )
-    )
 
 
 def waiting_above(tx: Transaction, agent: str, lane: Lane, *, now: int, ageing: Ageing) -> bool:
@@ -417,170 +300,24 @@ def end_one(tx: Transaction, id: str, state: End, *, reason: str, now: int) -> N
         reason=reason,
         now=now,
     )
-    tx.run(
-        """update run set state = :state, reason = :reason, ended_at = :now
-            where project = :project and instruction = :id and state = 'waiting'""",
-        id=id,
-        state=state,
-        reason=reason,
-        now=now,
-    )
-
-
-def rest_run(tx: Transaction, run: str, *, reason: str) -> None:
-    """A run waits for its model, and goes on when that lets it."""
-    tx.run(
-        """update run set state = 'waiting', reason = :reason
-            where project = :project and id = :run and state = 'running'""",
-        run=run,
-        reason=reason,
-    )
-
-
-def close_run(tx: Transaction, run: str, state: str, *, reason: str = "", text: str = "", now: int) -> None:
-    tx.run(
-        """update run set state = :state, reason = :reason, text = :text, ended_at = :now
-            where project = :project and id = :run and state = 'running'""",
-        run=run,
-        state=state,
-        reason=reason,
-        text=text,
-        now=now,
-    )
-
-
-def note_produced(tx: Transaction, run: str, *, posted: bool = False) -> None:
-    """The run had a stored effect: it posted, or changed something the team keeps."""
-    tx.run(
-        "update run set produced = produced + 1, posted = posted + :posted where project = :project and id = :run",
-        run=run,
-        posted=int(posted),
-    )
-
-
-def note_outside(tx: Transaction, run: str, by: str) -> None:
-    """What the run says and learns from now on may come from outside our workspaces."""
-    tx.run("update run set outside = :by where project = :project and id = :run and outside = ''", run=run, by=by)
-
-
-def from_outside(tx: Transaction, runs: Iterable[str | None]) -> set[str]:
-    """Those of the runs whose words may come from outside."""
-    look = "select 1 from run where project = :project and id = :run and outside <> ''"
-    return {run for run in set(runs) if run and tx.one(look, run=run)}
-
-
-def produced_by(tx: Transaction, instruction: str) -> Row:
-    """What all runs that it led have posted and produced: being pushed aside in between makes no difference."""
-    row = tx.one(
-        """select coalesce(sum(posted), 0) as posted, coalesce(sum(produced), 0) as produced
-             from run where project = :project and instruction = :instruction""",
-        instruction=instruction,
-    )
-    assert row is not None
-    return row
-
-
-def keep_manifest(tx: Transaction, run: str, manifest: str, *, sent: str = "") -> None:
-    """Keep what the prompt of a run is made of, and by which ids its texts are found."""
-    tx.run(
-        "update run set manifest = :manifest, sent = :sent where project = :project and id = :run",
-        run=run,
-        manifest=manifest,
-        sent=sent,
-    )
-
-
-def manifest_of(tx: Transaction, run: str) -> Row:
-    row = tx.one("select manifest, sent from run where project = :project and id = :run", run=run)
-    assert row is not None
-    return row
-
-
-def lost_runs(tx: Transaction, instruction: str) -> int:
-    """How many runs of an instruction never came to an end of their own."""
-    row = tx.one(
-        "select count(*) as n from run where project = :project and instruction = :id and state = 'lost'",
-        id=instruction,
-    )
-    return int(row["n"]) if row else 0
-
-
-#: Queued for an agent that takes no work, or none of this workspace, until a person lets it.
-HELD = """
- i.state = 'queued' and (a.paused <> '' or a.state = 'stopped' or a.state = 'error' and exists (
-   select 1 from inbox_item t
-    where t.project = :project and t.kind = 'failure' and t.state = 'open' and t.ref = a.id)
-  or exists (
-   select 1 from member m
-    where m.project = :project and m.workspace = i.workspace and m.agent = i.agent and m.away <> ''))"""
-
-
-def going_on(tx: Transaction, workspace: str) -> bool:
-    """Whether work of a workspace is under way, or will be without a person who lets it."""
-    row = tx.one(
-        f"""select 1 as one
-              from instruction i join workspace w on w.project = :project and w.id = i.workspace
-                   join agent a on a.project = :project and a.id = i.agent
-             where i.project = :project and i.workspace = :workspace and i.state in ('queued', 'running', 'waiting')
-               and (i.state = 'running' or w.paused = '' and not ({HELD})) limit 1""",
-        workspace=workspace,
-    )
-    return row is not None
-
-
-def open_in(tx: Transaction, workspace: str) -> list[Row]:
-    """For whom there is work in a workspace, and in which state each is."""
-    return tx.all(
-        """select distinct agent, state from instruction
-            where project = :project and workspace = :workspace and state in ('queued', 'running', 'waiting')""",
-        workspace=workspace,
-    )
-
-
-def held(tx: Transaction, workspace: str) -> list[Row]:
-    """Name and reason of the agents for whom work is queued here that they do not take."""
-    return tx.all(
-        f"""select distinct a.name, case when a.paused <> '' then a.paused when a.reason <> '' then a.reason
-                   else 'a person lets its work here wait' end as reason
-              from instruction i join agent a on a.project = :project and a.id = i.agent
-             where i.project = :project and i.workspace = :workspace and i.state in ('queued', 'running', 'waiting')
-               and {HELD}
-             order by a.name""",
-        workspace=workspace,
-    )
+    run_rows.end_waiting(tx, id, state, reason=reason, now=now)
 
 
 def forget(tx: Transaction, agent: str) -> None:
     """Forget what a deleted agent read and wrote. That it ran, and when, stays for whoever counts costs."""
     tx.run("delete from instruction where project = :project and agent = :agent", agent=agent)
-    tx.run(
-        """update run set text = '', reason = '', manifest = '', sent = ''
-            where project = :project and agent = :agent""",
-        agent=agent,
-    )
+    run_rows.forget_texts(tx, agent)
 
 
 def hold_back(tx: Transaction, run: str) -> list[str]:
     """What this run did was taken back. Work that is still open and would go on from it, or begin with its words."""
-    tx.run("update run set held = 1 where project = :project and id = :run", run=run)
+    run_rows.take_back(tx, run)
     rows = tx.all(
         """select i.id from run r join instruction lead on lead.project = :project and lead.id = r.instruction
              join instruction i on i.project = :project and i.agent = r.agent
               and i.state in ('queued', 'running', 'waiting') and i.work = lead.work
             where r.project = :project and r.id = :run""",
         run=run,
-    )
-    return [row["id"] for row in rows]
-
-
-def called_by(tx: Transaction, message: str, workspace: str) -> list[str]:
-    """Open work that a message caused."""
-    rows = tx.all(
-        """select id from instruction
-            where project = :project and workspace = :workspace and state in ('queued', 'running', 'waiting')
-              and message = :message""",
-        workspace=workspace,
-        message=message,
     )
     return [row["id"] for row in rows]
 
@@ -595,5 +332,5 @@ select id from instruction
 
 def forget_workspace(tx: Transaction, workspace: str) -> None:
     """Forget what was worked on here. Its steps go before: they are found by it."""
-    tx.run("delete from run where project = :project and workspace = :workspace", workspace=workspace)
+    run_rows.forget_workspace(tx, workspace)
     tx.run(f"delete from instruction where project = :project and id in ({OF_WORKSPACE})", workspace=workspace)

@@ -14,7 +14,7 @@ from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.definitions.settings import QUIET_MOMENT
 from agent_worker.proposals import store
 from agent_worker.proposals.lifecycle import cancel_all
-from agent_worker.work import inbox, queue
+from agent_worker.work import inbox, open_work
 from agent_worker.workspaces import workspace_rows, workspace_state
 
 MOMENT = QUIET_MOMENT  # seconds
@@ -92,14 +92,14 @@ def _look(tx: Transaction, workspace: str) -> tuple[bool, str]:
 def _under_way(tx: Transaction, workspace: str) -> bool:
     """Is there work, or a question that is open? Each ends by itself, by time if by nothing else."""
     asked = not workspace_rows.get(tx, workspace)["paused"] and bool(store.open_in(tx, workspace))
-    return asked or queue.going_on(tx, workspace)
+    return asked or open_work.going_on(tx, workspace)
 
 
 def held_up(tx: Transaction, workspace: str) -> str:
     """Why work that is left here waits for a person; empty when there is none."""
     if paused := workspace_rows.get(tx, workspace)["paused"]:
         return str(paused)
-    return "; ".join(f"{row['name']}: {row['reason']}" for row in queue.held(tx, workspace))
+    return "; ".join(f"{row['name']}: {row['reason']}" for row in open_work.held(tx, workspace))
 
 
 def _rest(tx: Transaction, workspace: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from agent_worker.core.errors import BadInput
 from agent_worker.definitions.workflow import Param, WorkflowDefinition, WorkspaceSettings
 from agent_worker.workspaces import documents
 
+PARAMS = "params."  #: before the name of each param among the values of an instance
 MODEL = "workflow.model"  #: among the values of an instance: the model its members were given
 
 
@@ -19,7 +20,7 @@ def values_of(
 ) -> dict[str, str]:
     """The values of a workflow's placeholders, by name. `source` is where its files are."""
     given = _params(workflow, given)
-    values = {f"params.{name}": value for name, value in given.items()}
+    values = {f"{PARAMS}{name}": value for name, value in given.items()}
     values |= {f"env.{name}": os.environ.get(name, "") for name in workflow.env}
     values |= {
         "workflow.name": workflow.name,

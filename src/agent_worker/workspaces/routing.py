@@ -16,7 +16,7 @@ from agent_worker.core.later import dataclass
 from agent_worker.core.mentions import Mentions, find_mentions, nobody_called
 from agent_worker.core.text import plural
 from agent_worker.database.database import Transaction
-from agent_worker.work import inbox, queue, threads
+from agent_worker.work import inbox, open_work, queue, threads
 from agent_worker.work.queue import Lane, Order
 from agent_worker.workspaces import channel, deliveries, member_rows, resources, workspace_rows
 from agent_worker.workspaces.channel import Draft, Message
@@ -183,7 +183,7 @@ def continued(tx: Transaction, agent: str, workspace_id: str | None, text: str) 
     words = [word.strip(".!,") for word in text.lower().split() if not word.startswith("@")]
     if words not in (["continue"], ["please", "continue"]):
         return None
-    return queue.last_incomplete(tx, agent, workspace_id)
+    return open_work.last_incomplete(tx, agent, workspace_id)
 
 
 def hear(tx: Transaction, run: str, *, now: int) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection
-from difflib import get_close_matches
 from pathlib import Path
 
 from agent_worker.core.address import MAIN, WorkspaceName
 from agent_worker.core.errors import NotFound, NotRunning
+from agent_worker.core.suggestion import slip_of
 from agent_worker.database.database import Row, Transaction, WholeTransaction
 from agent_worker.files.root import Root
 
@@ -85,9 +85,9 @@ def _not_running(tx: Transaction, name: WorkspaceName) -> NotRunning:
     start = start_command(name)
     rows = tx.all("select distinct workflow from workspace where project = :project")
     known = [row["workflow"] for row in rows]
-    near = get_close_matches(name.workflow[:64], known, n=1) if name.workflow not in known else []
+    slip = slip_of(name.workflow, known) if name.workflow not in known else None
     told = f'workflow "{name}" is not running. Start it with: {start}'
-    return NotRunning(told, hint=f"did you mean @{near[0]}?" if near else start)
+    return NotRunning(told, hint=f"did you mean @{slip.meant}?" if slip else start, slip=slip)
 
 
 def was_here(tx: Transaction, workflow: str) -> bool:

@@ -98,14 +98,16 @@ async def make_app(identity: Identity) -> App:
 def _settings(identity: Identity, private: Root) -> RuntimeSettings:
     """What the home's settings and the environment say of the runtime."""
     chosen = with_environment(read_settings(identity.home), os.environ)
-    kept = kept_for(os.environ, timedelta(seconds=chosen.keep_prompts))
+    kept = kept_for(os.environ, timedelta(seconds=chosen.keep_prompts)).total_seconds()
+    if kept != chosen.keep_prompts:  # what nobody chose stays a default
+        chosen = chosen.model_copy(update={"keep_prompts": kept})
     return RuntimeSettings(
         database=_database(identity.home),
         trust=private,
         programs=identity.home / "programs",
         space=Space.of(identity.home, chosen.warn_free, chosen.stop_free),
         reached_by=f"{HOME_VARIABLE}={shlex.quote(str(identity.home))} agent-worker",
-        chosen=chosen.model_copy(update={"keep_prompts": kept.total_seconds()}),
+        chosen=chosen,
     )
 
 

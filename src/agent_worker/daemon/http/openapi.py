@@ -18,7 +18,14 @@ _ERROR = {
         "error": {
             "type": "object",
             "required": ["code", "message", "hint"],
-            "properties": {name: {"type": "string"} for name in ("code", "message", "hint")},
+            "properties": {
+                **{name: {"type": "string"} for name in ("code", "message", "hint")},
+                "slip": {
+                    "type": "object",
+                    "required": ["typed", "meant"],
+                    "properties": {"typed": {"type": "string"}, "meant": {"type": "string"}},
+                },
+            },
         }
     },
 }

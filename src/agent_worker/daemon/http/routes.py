@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -134,7 +135,9 @@ def explained(endpoint: Endpoint) -> Endpoint:
         except AgentWorkerError as error:
             redact = request.app.state.redact
             headers = {"Retry-After": "1"} if isinstance(error, TooBusy) else None
-            return failure(status_of(error), error.code, redact(error.message), redact(error.hint), headers=headers)
+            told = {"code": error.code, "message": redact(error.message), "hint": redact(error.hint)}
+            slip = {"slip": asdict(error.slip)} if error.slip else {}
+            return JSONResponse({"error": told | slip}, status_of(error), headers)
         except Exception:  # boundary
             id = new_id("e")
             log.exception("%s %s failed: %s", request.method, request.scope["path"], id)

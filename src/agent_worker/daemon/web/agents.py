@@ -13,6 +13,7 @@ from agent_worker.daemon.web.frame import (
     View,
     answer,
     button,
+    changes,
     count,
     dot,
     empty,
@@ -20,6 +21,7 @@ from agent_worker.daemon.web.frame import (
     form,
     link,
     money,
+    of_project,
     panel,
     seconds,
     section,
@@ -105,8 +107,10 @@ async def note(service: Service, name: str, note: str, project: str | None = Non
                 form(
                     f"PUT /agents/{quote(name)}/notes/{quote(note, safe='')}",
                     h("textarea", text, name="text", rows=10, aria_label=f"Text of {note}", class_="code"),
+                    changes(),
                     button("Save"),
                     label=f"Edit {note}",
+                    now=f"/agents/{quote(name)}/notes/{quote(note, safe='')}{of_project(project)}",
                     was=text,
                     project=project,
                 ),
@@ -265,10 +269,23 @@ def _todos(todos: Sequence[Todo], name: str, project: str | None) -> Html:
 
 
 def _notes(notes: Sequence[str], name: str, project: str | None) -> Html:
-    if not notes:
-        return empty("None yet.")
+    add = form(
+        f"POST /agents/{quote(name)}/notes",
+        h(
+            "textarea",
+            name="text",
+            rows=4,
+            required=True,
+            aria_label="New note",
+            placeholder="Its first line is its title",
+        ),
+        button("Keep it"),
+        label="Add a note",
+        project=project,
+    )
     return h(
         "div",
+        empty("None yet.") if not notes else None,
         [
             h(
                 "details",
@@ -278,4 +295,5 @@ def _notes(notes: Sequence[str], name: str, project: str | None) -> Html:
             )
             for each in notes
         ],
+        h("details", h("summary", "Add"), add, data_key="note-add"),
     )

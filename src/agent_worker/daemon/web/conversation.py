@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from urllib.parse import urlencode
 
 from agent_worker.core.later import dataclass
 from agent_worker.core.states import told
@@ -292,6 +293,7 @@ def compose(do: str, talk: Talk, wakes: Html, *, names: Sequence[str] = (), to: 
         button("Send"),
         label="Write a message" if team else f"Write to {talk.at}",
         class_="compose",
+        trust=urlencode({"agent": to, **({"project": talk.project} if talk.project else {})}) if to else "",
         project=talk.project,
         to=to,
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import PurePath
+from urllib.parse import urlencode
 
-from agent_worker.daemon.web.frame import View, button, form, link
+from agent_worker.daemon.web.frame import View, button, changes, form, link
 from agent_worker.daemon.web.markup import Html, h
 from agent_worker.definitions.project import AGENTS, WORKFLOWS
 from agent_worker.service import definition_files
@@ -24,10 +25,10 @@ kickoff: "@alice please begin"
 
 
 @operation("GET", "/page/file")
-async def file(service: Service, file: str, project: str | None = None) -> View:
-    """The file of an agent or a workflow."""
+async def file(service: Service, file: str, project: str | None = None, line: int = 0) -> View:
+    """The file of an agent or a workflow; `line` is the one to look at."""
     found = await definition_files.definition_show(service, file, project)
-    return View(file, _view(found, project, title=file))
+    return View(file, _view(found, project, title=file, line=line))
 
 
 @operation("GET", "/page/new")
@@ -47,7 +48,7 @@ def edit_link(text: str, file: str, project: str | None) -> Html | None:
     return h("a", text, href=link("file", f"{folder}/{PurePath(file).name}", project=project), class_="less")
 
 
-def _view(found: DefinitionText, project: str | None, *, title: str, is_new: bool = False) -> Html:
+def _view(found: DefinitionText, project: str | None, *, title: str, is_new: bool = False, line: int = 0) -> Html:
     where = h("input", name="file", value=found.file, required=True, aria_label="File", class_="code")
     fixed = {} if is_new else {"file": found.file, "was": found.text}
     return h(
@@ -64,13 +65,15 @@ def _view(found: DefinitionText, project: str | None, *, title: str, is_new: boo
                 required=True,
                 aria_label=f"Text of {found.file}",
                 class_="code",
+                data_line=line or None,
             ),
             h("ul", [h("li", each) for each in found.problems], class_="problems", aria_live="polite"),
-            h("pre", class_="diff", hidden=True, aria_label="What saving would change"),
+            changes(),
             h("p", h("span", button("Save"), class_="buttons"), h("a", "Back to Home", href="#/home", class_="less")),
             label=f"Edit {found.file}",
             class_="definition",
             then=link("home", project=None),
+            now="" if is_new else f"/definition?{urlencode({'file': found.file, 'project': project or ''})}",
             project=project,
             **fixed,
         ),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from agent_worker.core.address import WorkspaceName
+from agent_worker.daemon.web.diffs import diff_lines
 from agent_worker.daemon.web.frame import View, button, empty, form, link, panel, section, shown_name, source, when
 from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.daemon.web.prose import LONGEST, code, prepared, prose
@@ -73,7 +74,7 @@ async def resource(service: Service, at: str, id: str, project: str | None = Non
 
 def difference(lines: Sequence[str]) -> Html:
     """The lines of a unified diff."""
-    return h("pre", [_diff_line(line) for line in lines], class_="diff")
+    return h("pre", diff_lines(lines), class_="diff")
 
 
 async def documents_table(service: Service, at: str, project: str | None) -> list[Child]:
@@ -201,8 +202,3 @@ def _history(history: Sequence[Revision], at: str, name: str, project: str | Non
         )
 
     return h("div", [entry(each) for each in reversed(history)], class_="history")
-
-
-def _diff_line(line: str) -> Html:
-    kind = {"+": "added", "-": "removed", "@": "place"}.get(line[:1], "")
-    return h("span", line + "\n", class_=kind or None)

@@ -29,6 +29,11 @@ def source(path: str, **arguments: Any) -> str:
     return f"/page/{path}?{urlencode(given)}"
 
 
+def of_project(project: str | None) -> str:
+    """The end of an address that is asked for in a project."""
+    return f"?{urlencode({'project': project})}" if project else ""
+
+
 def link(kind: str, name: str = "", /, *, project: str | None, **more: str) -> str:
     """Where a view stands in the address of the page."""
     given = {key: value for key, value in {"in": project or "", **more}.items() if value}
@@ -51,10 +56,19 @@ def panel(*content: Child, src: str, on: str, of: str = "", part: str = "", labe
 
 
 def form(
-    do: str, *content: Child, label: str, class_: str = "", then: str = "", tells: str = "", **fixed: str | None
+    do: str,
+    *content: Child,
+    label: str,
+    class_: str = "",
+    then: str = "",
+    tells: str = "",
+    trust: str = "",
+    now: str = "",
+    **fixed: str | None,
 ) -> Html:
     """Does an operation with what is in its fields. `then` is where to go after it; `tells` is the id of the `answer`
-    that shows what the operation told."""
+    that shows what the operation told; `trust` says about what to ask if it is refused for want of an approval; `now`
+    is where the text that it edits is found as it is now, for who meets an edit of somebody else."""
     hidden = [h("input", type="hidden", name=name, value=value) for name, value in fixed.items() if value is not None]
     return h(
         "form",
@@ -65,8 +79,19 @@ def form(
         data_do=do,
         data_then=then or None,
         data_tells=tells or None,
+        data_trust=trust or None,
+        data_now=now or None,
+        data_now_text="text" if now else None,
         aria_label=label,
     )
+
+
+def changes() -> list[Html]:
+    """In a form that edits a text: what somebody else did meanwhile, and what saving would change."""
+    return [
+        h("p", class_="meanwhile why", role="status"),
+        h("pre", class_="diff", hidden=True, tabindex=0, aria_label="What saving would change"),
+    ]
 
 
 def answer(id: str) -> Html:

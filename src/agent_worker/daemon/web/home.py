@@ -1,85 +1,316 @@
-"""Home: projects with their agents and workflows, what was spent, what failed; and the list that stands beside it."""
+"""Home is now: who is working on what, what waits for the person, the newest words; then each project with one row for
+each of its workflows and agents, what was spent, and what failed with what mends it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, date, datetime
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from urllib.parse import quote
 
+from agent_worker.core.address import WorkspaceName
 from agent_worker.core.text import plural
+from agent_worker.daemon.web import inbox
 from agent_worker.daemon.web.charts import spend_chart
 from agent_worker.daemon.web.definitions import edit_link
+from agent_worker.daemon.web.every_project import known_projects, of_each
+from agent_worker.daemon.web.failures import failures, file_link, mends
 from agent_worker.daemon.web.frame import (
     View,
     button,
     count,
-    dot,
     empty,
+    face,
     form,
     link,
     money,
     panel,
     section,
+    shown_name,
     source,
     state_word,
     team_state,
     waits,
     when,
 )
-from agent_worker.daemon.web.markup import Html, h, join
-from agent_worker.service import projects, runs, trust, workflows
+from agent_worker.daemon.web.markup import Child, Html, h
+from agent_worker.daemon.web.starting import again, start_button
+from agent_worker.service import overview, projects, runs, trust, workflows
+from agent_worker.service.inbox import Item
 from agent_worker.service.operation import operation
-from agent_worker.service.projects import Status
-from agent_worker.service.runs import Run
+from agent_worker.service.overview import LastWord, Overview, WorkNow
+from agent_worker.service.projects import ProjectSummary, Status
 from agent_worker.service.service import Service
-from agent_worker.service.trust import PendingApproval
 from agent_worker.service.workflows import Running, Workflow
 
-FAILURES = 8  #: that are shown
-_EVENTS = "agent,waiting,workspace,inbox,settled,started,ended,queued"
-
-
-@operation("GET", "/page/side")
-async def side(service: Service) -> View:
-    """The list of everything."""
-    found = await _statuses(service)
-    waiting = sum(each.waiting for each in found)
-    return View(
-        "",
-        panel(
-            h("p", h("a", "agent-worker", href="#/home"), class_="brand"),
-            h("input", type="search", placeholder="Find   /   Ctrl-K", aria_label="Find anything", maxlength=400),
-            h("p", h("a", "Search everything", href="#/search"), class_="everything", hidden=True, data_lasting=True),
-            h(
-                "ul",
-                h("li", h("a", "Home", href="#/home")),
-                h(
-                    "li",
-                    h(
-                        "a",
-                        "Inbox",
-                        h("span", waiting, class_="badge", aria_label=plural(waiting, "item")) if waiting else None,
-                        href="#/inbox",
-                    ),
-                ),
-                class_="top",
-                data_waiting=waiting,
-            ),
-            [_project_in_side(each) for each in found],
-            src=source("side"),
-            on=_EVENTS,
-        ),
-    )
+CARDS = 3  #: of the inbox, in full; the others are a link away
+NEWEST = 6  #: messages
+RUNS = 200  #: that are looked through for failures
+_EVENTS = "agent,waiting,workspace,message,started,ended,inbox,settled,queued"
 
 
 @operation("GET", "/page/home")
 async def home(service: Service) -> View:
-    found = await _statuses(service)
-    if not found:
+    found = await of_each(service, projects.status)
+    gone = (await known_projects(service))[1]
+    if not found and not gone:
         return View("Home", _welcome())
-    parts = [await _project(service, each) for each in found]
-    view = panel(*parts, _sign_out(), src=source("home"), on="agent,workspace,ended,inbox", class_="plain home")
-    return View("Home", view)
+    now = await of_each(service, overview.overview)
+    several = len(found) > 1
+    items = await inbox.waiting(service)
+    await inbox.prepare(items[:CARDS])
+    parts = [await _project(service, status, _of(now, status)) for _, status in found]
+    return View(
+        "Home",
+        panel(
+            h("header", h("h1", "Now"), h("span", _at_a_glance(found, now), class_="less"), class_="bar"),
+            section("Waits for you", _waiting(items)) if items else None,
+            h(
+                "div",
+                section("At work", _at_work(now, several)),
+                section("Newest messages", _newest(now, several)),
+                class_="columns",
+            ),
+            parts,
+            [_gone(each) for each in gone],
+            _sign_out(),
+            src=source("home"),
+            on=_EVENTS,
+            class_="plain home",
+        ),
+    )
+
+
+def _of(now: Sequence[tuple[ProjectSummary, Overview]], status: Status) -> Overview:
+    return next((each for project, each in now if project.root == status.project.root), Overview([], [], []))
+
+
+# --- now --------------------------------------------------------------------------------------------------------------
+
+
+def _at_a_glance(found: Sequence[tuple[ProjectSummary, Status]], now: Sequence[tuple[ProjectSummary, Overview]]) -> str:
+    busy = sum(len(each.work) for _, each in now)
+    agents = [agent for _, status in found for agent in status.agents]
+    spent = money(sum(agent.usd_today for agent in agents), any(agent.estimated for agent in agents))
+    return f"{plural(len(agents), 'agent')}, {busy} at work, {spent} today"
+
+
+def _waiting(items: Sequence[Item]) -> list[Child]:
+    cards = h("ul", [inbox.item_card(item.project, item) for item in items[:CARDS]], class_="items")
+    more = len(items) - CARDS
+    return [cards, h("p", h("a", f"{more} more in the inbox", href="#/inbox"), class_="less") if more > 0 else None]
+
+
+def _at_work(now: Sequence[tuple[ProjectSummary, Overview]], several: bool) -> Html:
+    rows = [_work(each, project, several) for project, found in now for each in found.work]
+    return h("ul", rows, class_="now") if rows else empty("Nobody is working right now.")
+
+
+def _work(each: WorkNow, project: ProjectSummary, several: bool) -> Html:
+    place = f"@{each.workspace}" if each.workspace else "direct"
+    where = link("workspace", each.workspace, project=project.root) if each.workspace else None
+    return h(
+        "li",
+        face(each.agent),
+        h(
+            "p",
+            h("a", each.agent, href=link("agent", each.agent, project=project.root), class_="name"),
+            h("a", place, href=where, class_="less") if where else h("span", place, class_="less"),
+            h("span", project.name, class_="less") if several else None,
+            h("span", "since ", when(each.since), class_="less") if each.since else None,
+            class_="head",
+        ),
+        h("p", each.doing or each.text, class_="line", title=each.text),
+        h("a", "the run", href=link("run", each.run, project=project.root), class_="less") if each.run else None,
+        form(
+            f"DELETE /instructions/{quote(each.id)}",
+            button("Cancel", class_="quiet"),
+            label=f"Cancel what {each.agent} is doing",
+            class_="inline",
+        ),
+        data_entry=True,
+        data_key=f"work-{each.id}",
+    )
+
+
+def _newest(now: Sequence[tuple[ProjectSummary, Overview]], several: bool) -> Html:
+    said = [(project, word) for project, found in now for word in found.newest]
+    newest = sorted(said, key=lambda pair: -pair[1].time)[:NEWEST]
+    if not newest:
+        return empty("Nothing was said yet.")
+    return h("ul", [_word(word, project, several) for project, word in newest], class_="now")
+
+
+def _word(word: LastWord, project: ProjectSummary, several: bool) -> Html:
+    return h(
+        "li",
+        face(word.who),
+        h(
+            "p",
+            h("span", shown_name(word.who), class_="name"),
+            h("a", word.at, href=link("workspace", word.at[1:], project=project.root), class_="less"),
+            h("span", project.name, class_="less") if several else None,
+            when(word.time, day=True),
+            class_="head",
+        ),
+        h("p", word.text, class_="line"),
+        data_entry=True,
+        data_key=f"word-{project.root}-{word.at}-{word.seq}",
+    )
+
+
+# --- a project --------------------------------------------------------------------------------------------------------
+
+
+async def _project(service: Service, found: Status, now: Overview) -> Html:
+    root = found.project.root
+    spent = await runs.stats(service, root)
+    newest = await runs.runs_list(service, root, limit=RUNS)
+    known = {each.name: each for each in await workflows.workflows_list(service, root)}
+    asks = {name: bool(await trust.trust_list(service, root, name)) for name in known}
+    return h(
+        "section",
+        h(
+            "header",
+            h("h1", found.project.name),
+            h("span", root, class_="path"),
+            h("a", "New agent", href=link("new", "agent", project=root), class_="less"),
+            h("a", "New workflow", href=link("new", "workflow", project=root), class_="less"),
+            class_="bar",
+        ),
+        _problems(found.project.problems, root),
+        section("Workflows", _workflows(found.instances, known, asks, now, root)),
+        section("Agents", _agents(found, root)),
+        section("Recent failures", failures(newest, root)) if any(run.state == "failed" for run in newest) else None,
+        _spend(spent),
+        class_="project",
+        data_key=root,
+    )
+
+
+def _workflows(
+    instances: Sequence[Running], known: Mapping[str, Workflow], asks: Mapping[str, bool], now: Overview, root: str
+) -> Html:
+    """One row for each: those that were started, then those that never were."""
+    begun = {WorkspaceName.parse(each.name).workflow for each in instances}
+    rows = [_instance(each, known, asks, now, root) for each in instances]
+    rows += [_unstarted(each, asks[name], root) for name, each in known.items() if name not in begun]
+    if not rows:
+        return empty("None yet. A workflow is a team: agents, and what is said to them first.")
+    titles = (("workflow", ""), ("state", ""), ("last word", "wide"), ("today", "number wide"), ("", "number"))
+    head = h("tr", [h("th", title, class_=class_ or None, scope="col") for title, class_ in titles])
+    return h("table", h("thead", head), h("tbody", rows), class_="rows-of-workflows")
+
+
+def _instance(each: Running, known: Mapping[str, Workflow], asks: Mapping[str, bool], now: Overview, root: str) -> Html:
+    about = next((one for one in now.instances if one.id == each.id), None)
+    last = about.last if about else None
+    workflow = WorkspaceName.parse(each.name).workflow
+    word: Child = empty("nothing yet") if last is None else [h("b", shown_name(last.who)), f" {last.text}"]
+    act = {"running": "pause", "paused": "resume"}.get(each.state)
+    return h(
+        "tr",
+        h("td", h("a", f"@{each.name}", href=link("workspace", each.name, project=root), class_="name")),
+        h(
+            "td",
+            state_word(*team_state(each), still=True),
+            " ",
+            h("span", each.reason, class_="why") if each.reason else None,
+        ),
+        h("td", h("span", word, class_="line"), class_="wide last"),
+        h("td", money(about.usd, about.estimated) if about else "", class_="number wide"),
+        h(
+            "td",
+            _act(each, act, root) if act else again(each.name, known, root, asks=asks.get(workflow, False)),
+            class_="number",
+        ),
+        data_entry=True,
+        data_key=f"instance-{each.id}",
+    )
+
+
+def _act(each: Running, act: str, root: str) -> Html:
+    return form(
+        f"POST /workflows/{quote(each.name, safe='')}/{act}",
+        button(act.capitalize(), class_="quiet" if act == "pause" else "", aria_label=f"{act} {each.name}"),
+        label=f"{act} {each.name}",
+        class_="inline",
+        project=root,
+    )
+
+
+def _unstarted(each: Workflow, asks: bool, root: str) -> Html:
+    members = ", ".join(each.members)
+    return h(
+        "tr",
+        h("td", h("span", each.name, class_="name")),
+        h("td", h("span", "not started", class_="less")),
+        h("td", h("span", members, class_="line"), class_="wide last less"),
+        h("td", class_="number wide"),
+        h("td", start_button(each, root, asks=asks), class_="number"),
+        data_entry=True,
+        data_key=f"workflow-{each.name}",
+    )
+
+
+def _agents(found: Status, root: str) -> Html:
+    if not found.agents:
+        return empty("None yet.")
+    rows = [
+        h(
+            "tr",
+            h("td", h("a", agent.name, href=link("agent", agent.name, project=root), class_="name")),
+            h(
+                "td",
+                state_word(agent.state, waiting=agent.waiting),
+                " ",
+                h("span", agent.reason, class_="why") if agent.reason else None,
+                " ",
+                waits(agent.waiting),
+                h("div", *mends(agent.reason, agent.name, root), class_="mend") if agent.reason else None,
+                edit_link("Edit its file", agent.file, root) if agent.state == "broken" else None,
+            ),
+            h("td", agent.model or agent.backend, f" · {agent.unsafe}" if agent.unsafe else "", class_="less wide"),
+            h("td", agent.queued or "", class_="number wide"),
+            h("td", money(agent.usd_today, agent.estimated), class_="number"),
+            data_entry=True,
+            data_key=f"agent-{agent.name}",
+        )
+        for agent in found.agents
+    ]
+    titles = (("agent", ""), ("state", ""), ("model", "wide"), ("queued", "number wide"), ("today", "number"))
+    head = h("tr", [h("th", title, class_=class_ or None, scope="col") for title, class_ in titles])
+    return h("table", h("thead", head), h("tbody", rows))
+
+
+def _spend(spent: runs.Stats) -> Html:
+    """One line; the days are there for who wants to see them."""
+    total = money(spent.usd, spent.estimated)
+    told = (f"{total} spent", plural(spent.runs, "run"), plural(spent.messages, "message"))
+    line = h("span", [h("span", text) for text in (*told, f"{count(spent.tokens)} tokens")], class_="figures")
+    if not spent.usd:
+        return h("p", line, class_="spent")
+    chart = spend_chart(spent.by_day, datetime.now(UTC).date(), guesses=spent.estimated_of)
+    return h("details", h("summary", line), chart, class_="spent", data_key="spent")
+
+
+def _problems(problems: Iterable[str], root: str) -> Html | None:
+    found = [h("li", file_link(text, text, root) or text) for text in problems]
+    return section("Mistakes in files", h("ul", found, class_="problems")) if found else None
+
+
+def _gone(project: ProjectSummary) -> Html:
+    return h(
+        "section",
+        h("header", h("h1", project.name), h("span", project.root, class_="path"), class_="bar"),
+        h(
+            "p",
+            "The directory of this project is gone, so nobody works in it. What was said there is kept: ",
+            class_="why",
+        ),
+        h("p", "put the directory back where it was, and the project is here again.", class_="less"),
+        class_="project gone",
+        data_key=project.root,
+    )
 
 
 def _sign_out() -> Html:
@@ -92,224 +323,6 @@ def _sign_out() -> Html:
     )
 
 
-async def _statuses(service: Service) -> list[Status]:
-    """Of the projects that have something in them, also those of former days."""
-    await service.open_known()
-    known = [p for p in await projects.projects_list(service) if p.agents or p.workflows or p.problems]
-    return [await projects.status(service, p.root) for p in known]
-
-
-def _project_in_side(found: Status) -> Html:
-    root = found.project.root
-    workspaces = [
-        h(
-            "li",
-            h(
-                "a",
-                dot(*team_state(workspace), still=True),
-                h("span", f"@{workspace.name}", class_="name"),
-                h("span", class_="fresh badge", hidden=True, data_lasting=True),
-                href=link("workspace", workspace.name, project=root),
-            ),
-            data_name=workspace.name.lower(),
-            data_workspace=workspace.id,
-            data_newest=workspace.messages,
-        )
-        for workspace in found.instances
-    ]
-    agents = [
-        h(
-            "li",
-            h(
-                "a",
-                dot(agent.state, waiting=agent.waiting),
-                h("span", agent.name, class_="name"),
-                h("span", money(agent.usd_today, agent.estimated), class_="usd") if agent.usd_today else None,
-                href=link("agent", agent.name, project=root),
-            ),
-            data_name=agent.name.lower(),
-        )
-        for agent in found.agents
-    ]
-    return h(
-        "div", h("h2", found.project.name, title=root), h("ul", workspaces, agents), class_="project", data_key=root
-    )
-
-
-# --- a project ----------------------------------------------------------------------------------------
-
-
-async def _project(service: Service, found: Status) -> Html:
-    root = found.project.root
-    spent = await runs.stats(service, root)
-    failed = await runs.runs_list(service, root, state="failed", limit=FAILURES)
-    known = await workflows.workflows_list(service, root)
-    pending_approvals = {w.name: await trust.trust_list(service, root, w.name) for w in known}
-    today = datetime.now(UTC).date()
-    return h(
-        "section",
-        h(
-            "header",
-            h("h1", found.project.name),
-            h("span", root, class_="path"),
-            h("a", "New agent", href=link("new", "agent", project=root), class_="less"),
-            h("a", "New workflow", href=link("new", "workflow", project=root), class_="less"),
-            class_="bar",
-        ),
-        _problems(found.project.problems),
-        section("Spend", _spend(spent, today), _figures(spent)),
-        section(
-            "Workflows", _instances(found.instances, root), [_start(w, pending_approvals[w.name], root) for w in known]
-        ),
-        section("Agents", _agents(found, root)),
-        section("Recent failures", _failures(failed, root)),
-        class_="project",
-        data_key=root,
-    )
-
-
-def _spend(spent: runs.Stats, today: date) -> Html:
-    if not spent.usd:
-        return empty("Nothing has been spent yet.")
-    return spend_chart(spent.by_day, today, guesses=spent.estimated_of)
-
-
-def _figures(spent: runs.Stats) -> Html:
-    told = (plural(spent.runs, "run"), plural(spent.messages, "message"), f"{count(spent.tokens)} tokens")
-    return h("p", [h("span", text) for text in told], class_="figures")
-
-
-def _problems(problems: Sequence[str]) -> Html | None:
-    if not problems:
-        return None
-    return section("Mistakes in files", h("ul", [h("li", text) for text in problems], class_="problems"))
-
-
-def _instances(instances: Sequence[Running], root: str) -> Html:
-    if not instances:
-        return empty("None is running.")
-    return h(
-        "ul",
-        [
-            h(
-                "li",
-                h("a", f"@{workspace.name}", href=link("workspace", workspace.name, project=root), class_="name"),
-                state_word(*team_state(workspace), still=True),
-                h("span", plural(workspace.messages, "message"), class_="less"),
-                h("span", ", ".join(member.name for member in workspace.members), class_="less"),
-                data_entry=True,
-            )
-            for workspace in instances
-        ],
-        class_="list",
-    )
-
-
-def _agents(found: Status, root: str) -> Html:
-    rows = [
-        h(
-            "tr",
-            h("td", h("a", agent.name, href=link("agent", agent.name, project=root))),
-            h(
-                "td",
-                state_word(agent.state, waiting=agent.waiting),
-                " ",
-                h("span", agent.reason, class_="why") if agent.reason else None,
-                " ",
-                waits(agent.waiting),
-            ),
-            h("td", agent.model or agent.backend, f" · {agent.unsafe}" if agent.unsafe else "", class_="less wide"),
-            h("td", agent.queued or "", class_="number wide"),
-            h("td", money(agent.usd_today, agent.estimated), class_="number"),
-            data_entry=True,
-        )
-        for agent in found.agents
-    ]
-    titles = (("agent", ""), ("state", ""), ("model", "wide"), ("queued", "number wide"), ("today", "number"))
-    head = h("tr", [h("th", title, class_=class_ or None, scope="col") for title, class_ in titles])
-    return h("table", h("thead", head), h("tbody", rows))
-
-
-def _failures(failed: Sequence[Run], root: str) -> Html:
-    if not failed:
-        return empty("None.")
-    return h(
-        "ul",
-        [
-            h(
-                "li",
-                dot(run.state),
-                h("a", run.agent, " ", when(run.started_at, day=True), href=link("run", run.id, project=root)),
-                h("span", run.reason, class_="why"),
-                data_entry=True,
-            )
-            for run in failed
-        ],
-        class_="list",
-    )
-
-
-# --- starting a workflow ------------------------------------------------------------------------------
-
-
-def _start(workflow: Workflow, pending_approvals: Sequence[PendingApproval], root: str) -> Html:
-    return h(
-        "details",
-        h("summary", f"Start {workflow.name}", h("span", ", ".join(workflow.members), class_="less")),
-        edit_link(f"Edit the file of {workflow.name}", workflow.file, root),
-        form(
-            "POST /workflows",
-            [_field(param) for param in workflow.params],
-            h("label", "Tag", h("input", name="tag", placeholder="main", pattern="[A-Za-z0-9][A-Za-z0-9._\\-]*")),
-            _consent(pending_approvals),
-            button(f"Start {workflow.name}"),
-            label=f"Start {workflow.name}",
-            class_="start",
-            then=f"#/workspace/{{name}}?in={root}",
-            workflow=workflow.name,
-            project=root,
-        ),
-        data_key=f"start-{workflow.name}",
-    )
-
-
-def _field(param: dict[str, Any]) -> Html:
-    name, kind = f"params.{param['name']}", param["type"]
-    about = h("span", param["description"], class_="less") if param["description"] else None
-    if kind == "boolean":
-        return h(
-            "label",
-            h("input", type="checkbox", name=name, value="true", checked=param["default"] is True),
-            param["name"],
-            about,
-            class_="check",
-        )
-    given = "" if param["default"] is None else str(param["default"])
-    field = h(
-        "input",
-        name=name,
-        type="text" if kind == "string" else "number",
-        step="any" if kind == "number" else None,
-        required=bool(param["required"]),
-        placeholder=given or None,
-    )
-    return h("label", param["name"], about, field)
-
-
-def _consent(pending_approvals: Sequence[PendingApproval]) -> Html | None:
-    """What it could execute, shown before the first time."""
-    if not pending_approvals:
-        return None
-    shown = join([h("h3", pending.what), h("pre", pending.shown)] for pending in pending_approvals)
-    needed = any(pending.kind not in ("limits", "keys") for pending in pending_approvals)
-    return h(
-        "fieldset",
-        h("legend", "It wants to do this, and you have not approved it yet"),
-        shown,
-        h("label", h("input", type="checkbox", name="trust", required=needed), "I approve this", class_="check"),
-    )
-
-
 def _welcome() -> Html:
     steps = (
         ("agent-worker init", "in a directory of yours: writes two agents and a workflow"),
@@ -319,7 +332,13 @@ def _welcome() -> Html:
     return h(
         "div",
         h("h1", "No project yet"),
-        h("p", "A project is a directory with agents and workflows in it. The first command makes one:", class_="lead"),
+        h("p", "A project is a directory with agents and workflows in it. ", class_="lead"),
+        h(
+            "p",
+            h("a", "Make a project here", href="#/new/project", class_="button"),
+            " or in a terminal:",
+            class_="lead",
+        ),
         h("dl", [[h("dt", h("code", command)), h("dd", about)] for command, about in steps], class_="steps"),
         h("p", "Or watch three mock agents review a change. It needs no key and costs nothing.", class_="lead"),
         form(

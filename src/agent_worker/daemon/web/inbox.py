@@ -9,10 +9,11 @@ from typing import Any
 from urllib.parse import quote
 
 from agent_worker.core.text import plural
+from agent_worker.daemon.web.every_project import of_each
 from agent_worker.daemon.web.frame import View, button, empty, form, link, panel, source, when
 from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.daemon.web.prose import prepared, prose
-from agent_worker.service import inbox, projects
+from agent_worker.service import inbox
 from agent_worker.service.inbox import Item
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -48,14 +49,9 @@ HERE = frozenset(inbox.CAN) - {"vote", "veto", "mention", "feedback", "space"}
 
 @operation("GET", "/page/inbox")
 async def inbox_view(service: Service) -> View:
-    found = [
-        (project.root, item)
-        for project in await projects.projects_list(service)
-        for item in await inbox.inbox_list(service, project.root)
-    ]
-    found.sort(key=lambda pair: -pair[1].at)
-    await _prepare(item for _, item in found)
-    content = h("ul", [item_card(root, item) for root, item in found], class_="items") if found else _nothing()
+    found = await waiting(service)
+    await prepare(found)
+    content = h("ul", [item_card(item.project, item) for item in found], class_="items") if found else _nothing()
     return View(
         "Inbox",
         panel(
@@ -66,6 +62,12 @@ async def inbox_view(service: Service) -> View:
             class_="plain",
         ),
     )
+
+
+async def waiting(service: Service) -> list[Item]:
+    """What waits in all projects, the newest first."""
+    found = [item for _, items in await of_each(service, inbox.inbox_list) for item in items]
+    return sorted(found, key=lambda item: -item.at)
 
 
 async def items_of(service: Service, project: str | None, *, agent: str = "", workspace: str = "") -> list[Item]:
@@ -81,12 +83,12 @@ async def items_of(service: Service, project: str | None, *, agent: str = "", wo
 async def cards(items: Sequence[Item]) -> Html | None:
     if not items:
         return None
-    await _prepare(items)
+    await prepare(items)
     rows = [item_card(item.project, item, here=True) for item in items]
     return h("ul", rows, class_="items here", aria_label="Waits for you", data_key="cards")
 
 
-async def _prepare(items: Iterable[Item]) -> None:
+async def prepare(items: Iterable[Item]) -> None:
     await prepared(*(text for item in items for text in (_text(item), item.reason) if text))
 
 

@@ -6,6 +6,8 @@ nothing: no script, no request, and a policy in its head that says so.
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 from datetime import UTC, datetime
@@ -16,7 +18,7 @@ from agent_worker.core.states import told
 from agent_worker.core.text import plural
 from agent_worker.daemon.web.frame import money
 from agent_worker.daemon.web.markup import Html, h, join
-from agent_worker.daemon.web.prose import prepared_now, prose
+from agent_worker.daemon.web.prose import prepared, prepared_now, prose
 from agent_worker.daemon.web.rendering import end_rendering
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -60,6 +62,26 @@ def as_page(record: Record) -> str:
         return _page(record)
     finally:
         end_rendering()
+
+
+async def as_page_meanwhile(record: Record) -> str:
+    """The same in a process that has other things to do."""
+    await prepared(*_texts(record))
+    return await asyncio.to_thread(_page, record)
+
+
+def as_markdown(record: Record) -> str:
+    said = [f"**{line['who']}** ({_time(line['at'])})\n\n{_struck(line)}\n" for line in record.lines]
+    written = [f"---\n\n## {document['name']}\n\n{document['text']}" for document in record.documents]
+    return "\n".join([f"# {record.title}\n", *said, *written, ""])
+
+
+def as_jsonl(record: Record) -> str:
+    return "".join(f"{json.dumps(line)}\n" for line in record.lines)
+
+
+def _struck(line: Answer) -> str:
+    return f"~~{line['text']}~~ (taken back)" if line["held"] else str(line["text"])
 
 
 def _texts(record: Record) -> Iterator[tuple[str, tuple[str, ...]]]:

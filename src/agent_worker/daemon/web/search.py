@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from agent_worker.core.errors import AgentWorkerError
+from agent_worker.daemon.web.every_project import of_each
 from agent_worker.daemon.web.frame import View, empty, link, section, shown_name, when
 from agent_worker.daemon.web.markup import Html, h
 from agent_worker.service import projects, search
@@ -21,23 +23,21 @@ MOST = 12  #: results of one project
 async def search_view(service: Service, query: str) -> View:
     """What of all projects answers a query: agents and workspaces by name, messages and documents by their words."""
     query = query.strip()[:LONGEST]
-    await service.open_known()
-    known = [project for project in await projects.projects_list(service) if project.agents or project.workflows]
-    parts = [await _of_project(service, project.root, project.name, query) for project in known] if query else []
-    found = [part for part in parts if part]
+    found = [part for _, part in await of_each(service, partial(_of_project, query=query)) if part] if query else []
     nothing = empty(f"Nothing is found for “{query}”." if query else "Write what you look for.")
     title = f"Search: {query}" if query else "Search"
     return View(title, h("div", h("header", h("h1", title), class_="bar"), found or nothing, class_="plain search"))
 
 
-async def _of_project(service: Service, root: str, name: str, query: str) -> Html | None:
-    names = _names(await projects.status(service, root), root, query)
+async def _of_project(service: Service, root: str, *, query: str) -> Html | None:
+    status = await projects.status(service, root)
+    names = _names(status, root, query)
     try:
         said = await search.search(service, query, limit=MOST, project=root)
     except AgentWorkerError:  # a query of signs only finds nothing
         said = []
     results = [_result(each, root) for each in said]
-    return section(name, h("ul", names, results, class_="list results")) if names or results else None
+    return section(status.project.name, h("ul", names, results, class_="list results")) if names or results else None
 
 
 def _names(found: Status, root: str, query: str) -> Sequence[Html]:

@@ -18,16 +18,21 @@ from agent_worker.daemon.http.request_guard import Tokens
 from agent_worker.daemon.http.routes import Endpoint, Routes, arguments, failure, route
 from agent_worker.daemon.web import (
     agents,
+    approvals,
     conversation,
     definitions,
     documents,
+    exporting,
     home,
     inbox,
+    making,
     memory,
     proposals,
     run_steps,
     runs,
     search,
+    side,
+    starting,
     workspaces,
 )
 from agent_worker.daemon.web.login import SECONDS, LoginCodes, PageTokens
@@ -36,7 +41,12 @@ from agent_worker.service.operation import Operation, operations_in
 from agent_worker.service.service import Service
 
 _MODULES = (
+    side,
     home,
+    starting,
+    approvals,
+    making,
+    exporting,
     workspaces,
     conversation,
     documents,

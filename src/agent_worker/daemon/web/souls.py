@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from agent_worker.daemon.web.frame import button, empty, form, section
+from agent_worker.daemon.web.frame import button, changes, empty, form, of_project, section
 from agent_worker.daemon.web.markup import Html, h
 from agent_worker.service import soul
 from agent_worker.service.service import Service
@@ -69,8 +69,10 @@ def _edit(found: SoulShown, name: str, project: str | None) -> Html:
     fields = form(
         f"PUT /agents/{quote(name)}/soul",
         h("textarea", found.text, name="text", rows=6, aria_label=f"Soul of {name}", class_="code", data_empty=True),
+        changes(),
         button("Save"),
         label="Edit the soul",
+        now=f"/agents/{quote(name)}/soul{of_project(project)}",
         was=found.text,
         project=project,
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
+from agent_worker.core.address import WorkspaceName
 from agent_worker.core.states import told
 from agent_worker.core.text import plural
 from agent_worker.daemon.web.conversation import Talk, compose, log
 from agent_worker.daemon.web.documents import documents_table
+from agent_worker.daemon.web.exporting import export_buttons
 from agent_worker.daemon.web.frame import (
     View,
     button,
@@ -71,7 +73,6 @@ def _bar(found: Running, project: str | None, tab: str) -> Html:
         href = link("workspace", found.name, project=project, tab="" if name == "channel" else name)
         return h("a", name.capitalize(), href=href, class_=f"tab {name}", aria_current="page" if name == tab else None)
 
-    act = "resume" if found.state == "paused" else "pause"
     line = h(
         "header",
         h("h1", f"@{found.name}"),
@@ -81,15 +82,7 @@ def _bar(found: Running, project: str | None, tab: str) -> Html:
         else None,
         h("span", found.reason, class_="why") if found.reason else None,
         h("nav", map(tab_link, TABS), class_="tabs", aria_label="Workspace"),
-        form(
-            f"POST /workflows/{quote(found.name, safe='')}/{act}",
-            button(act.capitalize(), class_="quiet"),
-            label=f"{act} the workflow",
-            class_="inline",
-            project=project,
-        )
-        if found.state in ("running", "paused")
-        else None,
+        _manage(found, project),
         class_="bar",
     )
     return panel(
@@ -99,6 +92,34 @@ def _bar(found: Running, project: str | None, tab: str) -> Html:
         label=f"State of @{found.name}",
         class_="top",
     )
+
+
+def _manage(found: Running, project: str | None) -> Html:
+    """What is done with a whole workspace: the usual thing as a button, the others behind it."""
+    here = f"/workflows/{quote(found.name, safe='')}"
+    about_it = urlencode({"workflow": WorkspaceName.parse(found.name).workflow, "project": project or ""})
+
+    def act(do: str, word: str, about: str = "", *, quiet: bool = True) -> Html:
+        press = button(word, class_="quiet" if quiet else "", title=about or None)
+        return form(do, press, label=f"{word} the workflow", class_="inline", trust=about_it, project=project)
+
+    is_open = found.state in ("running", "paused")
+    usual = (
+        act(f"POST {here}/resume", "Resume", quiet=False)
+        if found.state == "paused"
+        else act(f"POST {here}/pause", "Pause")
+        if is_open
+        else act(f"POST {here}/restart", "Start again", "with the params it was started with", quiet=False)
+    )
+    more = [
+        act(f"POST {here}/restart", "Restart", "stops it and starts it again, with the same params"),
+        act(f"DELETE {here}", "Stop", "what is queued or running in it is cancelled"),
+        h("a", "New document", href=link("new-document", found.name, project=project), class_="button quiet"),
+        h("a", "New proposal", href=link("new-proposal", found.name, project=project), class_="button quiet"),
+    ]
+    rest = [*(more if is_open else []), *export_buttons(f"@{found.name}", project)]
+    menu = h("details", h("summary", "More"), h("div", rest, class_="choices"), class_="menu", data_key="manage")
+    return h("div", usual, menu, class_="manage")
 
 
 async def _channel(service: Service, found: Running, project: str | None) -> Html:
@@ -113,8 +134,9 @@ async def _channel(service: Service, found: Running, project: str | None) -> Htm
 
 
 def _over(found: Running) -> Html:
-    how = f"agent-worker start {found.name.partition(':')[0]}"
-    return h("p", f"This workflow is {told(found.state)}. Start it again with ", h("code", how), class_="over")
+    return h(
+        "p", f"This workflow is {told(found.state)}. Start again, above, puts it to work as before.", class_="over"
+    )
 
 
 def _unaddressed(found: Running) -> Html:

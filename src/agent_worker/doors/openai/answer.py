@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.errors import AgentWorkerError, Permanent
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
+from agent_worker.doors.openai.request import DoorQuestion
 from agent_worker.service.followed import Followed, Served
 from agent_worker.service.service import Service
 from agent_worker.workspaces.resources import whole_text
@@ -124,6 +125,24 @@ class Telling:
             return []
         use = waiting.pop(0)
         return [ToolUse(use.n, use.agent, use.tool, use.arguments, record["text"], record["ok"])]
+
+
+class AnswerStream:
+    """An answer as it comes: what its two forms have in common."""
+
+    _id = ""  #: what the client knows the answer by, once it has begun
+
+    def __init__(
+        self, question: DoorQuestion, telling: Telling, work: Followed, *, at: int, redact: Callable[[str], str]
+    ) -> None:
+        self._question = question
+        self._telling = telling
+        self._work = work
+        self._at = at
+        self._redact = redact
+
+    async def close(self) -> None:
+        await self._work.close()
 
 
 def closing_words(served: Served) -> str:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.doors.openai.answer import (
     AnswerBegun,
     AnswerEnd,
+    AnswerStream,
     AnswerText,
-    Telling,
     closing_words,
     more_about,
     problem,
 )
 from agent_worker.doors.openai.request import DoorQuestion
-from agent_worker.service.followed import Followed, Served
+from agent_worker.service.followed import Served
 from agent_worker.service.operation import StreamItem
 
 _FINISH = {"incomplete": "length", "limit": "length"}  #: all others stop by themselves
@@ -34,17 +34,9 @@ def completion(id: str, question: DoorQuestion, served: Served, *, at: int) -> d
     }
 
 
-class ChatStream:
-    def __init__(
-        self, question: DoorQuestion, telling: Telling, work: Followed, *, at: int, redact: Callable[[str], str]
-    ) -> None:
-        self._question = question
-        self._telling = telling
-        self._work = work
-        self._at = at
-        self._redact = redact
-        self._id = "chatcmpl-"
-        self._wrote = False
+class ChatStream(AnswerStream):
+    _id = "chatcmpl-"
+    _wrote = False
 
     async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
         try:
@@ -61,9 +53,6 @@ class ChatStream:
         except AgentWorkerError as error:
             yield [StreamItem("", self._redact(json.dumps({"error": problem(error)})))]
         yield [StreamItem("", "[DONE]")]
-
-    async def close(self) -> None:
-        await self._work.close()
 
     def _end(self, served: Served) -> list[StreamItem]:
         last = [self._chunk({}, finish=_FINISH.get(served.state, "stop"), more=more_about(served))]

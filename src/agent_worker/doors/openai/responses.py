@@ -13,6 +13,7 @@ from agent_worker.core.errors import AgentWorkerError
 from agent_worker.doors.openai.answer import (
     AnswerBegun,
     AnswerEnd,
+    AnswerStream,
     AnswerText,
     Telling,
     ToolUse,
@@ -60,16 +61,11 @@ def whole(id: str, question: DoorQuestion, served: Served, uses: Sequence[ToolUs
     return response(id, question, at=at, output=output, served=served)
 
 
-class ResponseStream:
+class ResponseStream(AnswerStream):
     def __init__(
         self, question: DoorQuestion, telling: Telling, work: Followed, *, at: int, redact: Callable[[str], str]
     ) -> None:
-        self._question = question
-        self._telling = telling
-        self._work = work
-        self._at = at
-        self._redact = redact
-        self._id = ""
+        super().__init__(question, telling, work, at=at, redact=redact)
         self._told = 0
         self._output: list[dict[str, Any]] = []
         self._text: str | None = None  # of the message that is being written; it stands last
@@ -91,9 +87,6 @@ class ResponseStream:
         except AgentWorkerError as error:
             failed = self._response() | {"status": "failed", "error": _failed(error)}
             yield [self._event("response.failed", response=json.loads(self._redact(json.dumps(failed))))]
-
-    async def close(self) -> None:
-        await self._work.close()
 
     def _words(self, text: str, *, begins: bool) -> list[StreamItem]:
         told = self._end_text("commentary") if begins else []

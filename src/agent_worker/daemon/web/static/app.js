@@ -13,11 +13,12 @@ import { DocumentEditor } from "./document.js";
 import { drops } from "./drop.js";
 import { filters } from "./filter.js";
 import { downloads } from "./download.js";
+import { edit } from "./editor.js";
 
 const [side, main, line, door, menu] = ["side", "main", "line", "door", "menu"].map((id) => document.getElementById(id));
 const badge = menu.querySelector(".badge");
 const SIDE = "/page/side";
-const KINDS = { home: [], workspace: ["at"], doc: ["at"], agent: ["name"], run: ["run"], inbox: [], file: ["file"], new: ["kind"], search: ["query"] };
+const KINDS = { home: [], workspace: ["at"], doc: ["at"], agent: ["name"], run: ["run"], inbox: [], file: ["file"], new: ["kind"], search: ["query"], start: ["workflow"], approval: [], "new-document": ["at"], "new-proposal": ["at"] };
 const SOURCES = { doc: "document" };
 let conversation = null, title = "agent-worker", shown = 0;
 let meanwhile = null;  // what happens while a view is on its way
@@ -69,13 +70,27 @@ function codeInAddress() {
 
 function place() {
   const [path, query = ""] = location.hash.slice(2).split("?");
-  const [kind, ...names] = path.split("/").map(decodeURIComponent);
-  const known = kind in KINDS ? kind : "home";
-  const given = new URLSearchParams(query);
+  const [kind, ...names] = path.split("/").map(unquoted);
+  if (!Object.hasOwn(KINDS, kind || "home")) throw new Failure(404, { message: "There is nothing at this address." });
+  const known = kind || "home", given = new URLSearchParams(query);
   if (given.has("in")) { given.set("project", given.get("in")); given.delete("in"); }
   KINDS[known].forEach((name, n) => given.set(name, names[n] ?? ""));
-  return { kind: known, source: `/page/${SOURCES[known] ?? known}?${given}` };
+  return `/page/${SOURCES[known] ?? known}?${given}`;
 }
+
+const unquoted = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
+
+/** What cannot be shown is said where it would have stood, with a way on. */
+function cannot(error) {
+  fill(main, '<div class="plain nowhere"><h1></h1><p class="empty"></p><p><a class="button" href="#/home">Home</a> <button type="button" class="quiet" data-again>Try again</button></p></div>');
+  main.querySelector("h1").textContent = sentence(error.message);
+  main.querySelector(".empty").textContent = error.hint;
+  main.querySelector("[data-again]").addEventListener("click", show);
+  title = "Not shown";
+  conversation = null;
+}
+
+const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?…]$/.test(text) ? "" : "."}`;
 
 async function show() {
   if (!signedIn()) return;
@@ -84,18 +99,17 @@ async function show() {
   closeMenu();
   meanwhile = [];
   try {
-    const view = await request("GET", place().source);
+    const view = await request("GET", place());
     if (turn !== shown) return;
     fill(main, view.html);
     title = view.title;
     conversation = main.querySelector(".log") ? new Conversation(main.querySelector(".workspace")) : null;
+    edit(main);
     if (main.querySelector("form.document")) new DocumentEditor(main.querySelector("form.document"));
     if (main.querySelector("form.definition")) new Definition(main.querySelector("form.definition"));
   } catch (error) {
     if (!(error instanceof Failure) || turn !== shown) return;
-    fill(main, '<div class="plain"><h1 class="lead alone"></h1><p class="empty"></p></div>');
-    main.querySelector(".lead").textContent = error.message;
-    main.querySelector(".empty").textContent = error.hint;
+    cannot(error);
   }
   main.dataset.place = location.hash;
   mark();
@@ -139,7 +153,7 @@ async function renewNow(src, due) {
   const fresh = [...nodes((await request("GET", src)).html).querySelectorAll("[data-src]")];
   for (const panel of due) {
     const same = panel.dataset.src === src && fresh.find((each) => each.dataset.src === src && each.dataset.part === panel.dataset.part);
-    if (same && panel.isConnected) become(panel, same);
+    if (same && panel.isConnected) { become(panel, same); edit(panel); }
   }
   if (src.startsWith(SIDE)) mark();
 }
@@ -183,6 +197,7 @@ document.addEventListener("toggle", async (event) => {
   fold.dataset.loaded = "";
   try {
     fold.append(nodes((await request("GET", fold.dataset.load)).html));
+    edit(fold);
   } catch (error) {
     delete fold.dataset.loaded;
     fold.open = false;
@@ -198,6 +213,7 @@ document.addEventListener("click", (event) => {
   }
   const copy = event.target.closest("button[data-copy]");
   if (copy) navigator.clipboard?.writeText(copy.dataset.copy);
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
 });
 
 // --- the frame

@@ -1,6 +1,7 @@
 // The file of an agent or a workflow while it is edited: what `validate` would say of it, and what saving it would change.
 
 import { request } from "./api.js";
+import { draw } from "./editor.js";
 
 const PAUSE = 250;  // milliseconds without a key after which it is looked at
 
@@ -12,6 +13,8 @@ export class Definition {
     this.form = form;
     this.problems = form.querySelector(".problems");
     this.diff = form.querySelector(".diff");
+    const box = form.querySelector("textarea");
+    if (box.dataset.line) show(box, Number(box.dataset.line));
     form.addEventListener("input", () => {
       clearTimeout(this.#timer);
       this.#timer = setTimeout(() => this.#check(), PAUSE);
@@ -24,14 +27,20 @@ export class Definition {
       .catch((error) => ({ problems: [error.message], diff: [] }));
     if (turn !== this.#asked) return;
     this.problems.replaceChildren(...found.problems.map((told) => made("li", told)));
-    this.diff.hidden = !found.diff.length;
-    this.diff.replaceChildren(...found.diff.map((line) => made("span", `${line}\n`, { "+": "added", "-": "removed", "@": "place" }[line[0]])));
+    if (!this.form.dataset.now) draw(this.diff, found.diff);
   }
 }
 
-function made(tag, text, kind) {
+/** A line of a text is selected, and in sight. */
+function show(box, line) {
+  const lines = box.value.split("\n"), start = lines.slice(0, line - 1).join("\n").length + (line > 1);
+  box.focus();
+  box.setSelectionRange(start, start + (lines[line - 1] ?? "").length);
+  box.scrollTop = box.scrollHeight * (line - 4) / lines.length;
+}
+
+function made(tag, text) {
   const element = document.createElement(tag);
   element.textContent = text;
-  if (kind) element.className = kind;
   return element;
 }

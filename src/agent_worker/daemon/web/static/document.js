@@ -2,6 +2,7 @@
 // has changed it meanwhile: their text against yours, then Save again.
 
 import { request } from "./api.js";
+import { draw } from "./editor.js";
 import { nodes } from "./place.js";
 
 const PAUSE = 300;  // milliseconds without a key after which it is drawn
@@ -56,7 +57,7 @@ export class DocumentEditor {
     said.className = "why";
     said.textContent = "Somebody has changed it meanwhile. This is what saving yours would change in it now; change your text, or save again.";
     diff.className = "diff";
-    diff.append(...found.diff.map(line));
+    draw(diff, found.diff);
     this.conflict.replaceChildren(said, diff);
     this.form.querySelector("button").textContent = "Save again";
     this.#typed();
@@ -69,11 +70,4 @@ export class DocumentEditor {
     this.form.querySelector("button").textContent = "Save";
     this.fold.open = false;
   }
-}
-
-function line(text) {
-  const element = document.createElement("span");
-  element.textContent = `${text}\n`;
-  element.className = { "+": "added", "-": "removed", "@": "place" }[text[0]] ?? "";
-  return element;
 }

@@ -10,7 +10,7 @@ export function downloads(tell) {
     try {
       const response = await open("GET", button.dataset.download);
       if (!response.ok) throw new Failure(response.status, (await response.json().catch(() => ({}))).error);
-      save(await pretty(response), button.dataset.name);
+      save(await pretty(response, button.dataset.field), button.dataset.name);
     } catch (error) {
       if (!(error instanceof Failure)) throw error;
       tell(error.hint ? `${error.message} — ${error.hint}` : error.message);
@@ -20,9 +20,10 @@ export function downloads(tell) {
   });
 }
 
-/** JSON is written so that people can read it. */
-async function pretty(response) {
+/** JSON is written so that people can read it; where one of its fields is the file, that is taken. */
+async function pretty(response, field) {
   const text = await response.text();
+  if (field) return JSON.parse(text)[field];
   if (!response.headers.get("Content-Type")?.includes("json")) return text;
   return `${JSON.stringify(JSON.parse(text), null, 2)}\n`;
 }

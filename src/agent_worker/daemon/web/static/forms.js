@@ -1,6 +1,7 @@
 // Forms: each names the operation it does (data-do), where to go then (data-then), and where its answer is told (data-tells).
 
 import { Failure, request } from "./api.js";
+import { nodes } from "./place.js";
 
 const last = new WeakMap();  // form → its last request: what is sent one after the other arrives in that order
 
@@ -24,22 +25,43 @@ export function forms(then) {
 
 /** `sent` is known to whoever heard of it as `sending`: the same comes with `done` or `failed`. */
 async function submit(form, sent, then) {
-  const [method, path] = form.dataset.do.split(" ");
+  const [method, pattern] = form.dataset.do.split(" ");
+  const path = pattern.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(sent.given[name] ?? ""));
   try {
     sent.answer = await request(method, path, sent.given);
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     sent.error = error;
+    if (error.code === "untrusted" && form.dataset.trust) await ask(form);
     form.querySelector(".told").textContent = error.hint ? `${error.message} — ${error.hint}` : error.message;
     form.dispatchEvent(new CustomEvent("failed", { detail: sent }));
     return;
   }
   if (form.dataset.tells) tell(form.dataset.tells, sent.answer);
   if (!form.matches(".compose")) form.reset();  // there, the next message may have been begun
-  if (form.dataset.then) location.hash = form.dataset.then.replace(/\{(\w+)\}/g, (_, name) => encodeURI(sent.answer[name]));
+  if (form.dataset.then) location.hash = form.dataset.then.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(sent.answer[name] ?? sent.given[name]).replaceAll("%2F", "/"));
   form.dispatchEvent(new CustomEvent("done", { detail: sent }));
   then(form);
 }
+
+/** What was refused for want of an approval is asked about in place, as in a terminal; after a yes it is sent again. */
+async function ask(form) {
+  const { html } = await request("GET", `/page/approval?${form.dataset.trust}`);
+  const asked = nodes(html).querySelector("form.consent");
+  if (!asked) return;
+  form.parentElement.querySelectorAll(":scope > form.consent").forEach((each) => each.remove());
+  form.before(asked);
+  asked.addEventListener("done", () => { asked.remove(); form.requestSubmit(); });
+  asked.querySelector("button").focus();
+}
+
+document.addEventListener("click", (event) => {
+  const deny = event.target.closest("button[data-deny]");
+  if (!deny) return;
+  const asked = deny.closest("form"), alone = !asked.nextElementSibling?.matches("form");
+  asked.remove();
+  if (alone) history.back();
+});
 
 /** What an operation told, as sentences: its form may be gone by then. */
 function tell(id, answer) {
@@ -55,9 +77,19 @@ function values(form, submitter) {
     const field = form.elements[name];
     if (value === "" && !field?.required && field?.dataset?.empty === undefined) continue;
     const plain = field?.type === "checkbox" ? true : value;
+    if (field instanceof RadioNodeList) continue;  // several boxes of one name, below
     const [outer, inner] = name.split(".");
     if (inner) (given[outer] ??= {})[inner] = String(plain);
     else given[name] = plain;
+  }
+  for (const list of form.querySelectorAll("[data-list]")) given[list.name] = list.value.split("\n").map((each) => each.trim()).filter(Boolean);
+  for (const box of form.querySelectorAll("input[type=checkbox][data-many]")) {
+    if (given[box.name] === true || !given[box.name]) given[box.name] = [];
+    if (box.checked) given[box.name].push(box.value);
+  }
+  for (const box of form.querySelectorAll("input[type=checkbox][data-off]")) {
+    const [outer, inner] = box.name.split(".");
+    if (!box.checked) (given[outer] ??= {})[inner] = box.dataset.off;
   }
   return Object.assign(given, JSON.parse(submitter?.dataset.with ?? "{}"));
 }

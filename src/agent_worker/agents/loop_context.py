@@ -1,0 +1,35 @@
+"""What all loops of a host share: how to record, who is there, whom to wait for."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from agent_worker.agents.limiter import Limiter
+from agent_worker.agents.publishing import PublicMemory
+from agent_worker.agents.recorder import RecorderContext
+from agent_worker.agents.registry import Registry
+from agent_worker.agents.slots import Slots
+from agent_worker.agents.waiting import Waits
+from agent_worker.core.clock import Clock
+from agent_worker.core.disk_space import Space
+from agent_worker.core.later import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LoopContext:
+    """What all loops of a host share."""
+
+    recording: RecorderContext
+    registry: Registry
+    limiter: Limiter
+    slots: Slots
+    waits: Waits
+    public: PublicMemory
+    space: Space = field(default_factory=Space)  #: on the disk
+
+    @property
+    def clock(self) -> Clock:
+        return self.recording.clock
+
+    def now(self) -> int:
+        return self.recording.clock.micros()

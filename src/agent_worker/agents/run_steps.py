@@ -1,0 +1,324 @@
+"""A run between its beginning and its end: assemble the prompt → step → (yield?) → … → what follows.
+
+Decides between two steps only. What follows a failure is decided in retries.py; every change of state is a transaction
+in run_begin.py or run_end.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from agent_worker.agents import prompt, prompt_data, run_begin, run_end
+from agent_worker.agents.admission import Admission
+from agent_worker.agents.guarding import guarding
+from agent_worker.agents.learning import learn
+from agent_worker.agents.loop_context import LoopContext
+from agent_worker.agents.observing import RunSeen, observe
+from agent_worker.agents.prompt import Prompt, PromptText
+from agent_worker.agents.prompt_data import PromptData, prompt_memory
+from agent_worker.agents.recorder import RunRecorder
+from agent_worker.agents.registry import AgentKit, AgentRuntime
+from agent_worker.agents.retries import GiveUp, Retry, after
+from agent_worker.agents.run_begin import Assignment, Terms
+from agent_worker.agents.wording import Wording
+from agent_worker.backends.backend import Finished, Reply, Suspended, Turn, Unfinished, Usage
+from agent_worker.core.errors import (
+    AgentWorkerError,
+    BackendFailure,
+    Crashed,
+    EmptyAnswer,
+    Fenced,
+    NoKey,
+    Overloaded,
+    Permanent,
+    StorageFault,
+)
+from agent_worker.core.failpoints import failpoint
+from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
+from agent_worker.work.agent_rows import Fence
+from agent_worker.work.queue import Ageing
+
+T = TypeVar("T")
+
+
+class RunSteps:
+    """Does the runs of one agent, one after the other."""
+
+    def __init__(self, fence: Fence, loop_context: LoopContext, admission: Admission) -> None:
+        self.recorder: RunRecorder | None = None  #: through which the run that is under way acts
+        self.stopping = False  #: end after the current step
+        self.asking: dict[str, str | None] = {}  #: instruction that waits for a person → its workspace
+        self._fence = fence
+        self._loop_context = loop_context
+        self._admission = admission
+        self._database = loop_context.recording.database.of(fence.project)
+        self._project_seen: tuple[PromptText, ...] | None = None  # what its repository told it in its last run
+        self._own_soul = False  # of the run that is under way: its agent is more than its definition says
+
+    async def do(self, job: Assignment) -> bool:
+        """False: nothing else was queued when it ended, and whatever is queued later is told to us."""
+        worker = self._loop_context.registry.worker(self._fence.agent, job.workspace)
+        terms = self.terms(job.workspace)
+        try:
+            if job.unreadable:
+                raise Permanent(job.unreadable.message, hint=job.unreadable.hint)
+            kit = await _kit_of(worker)
+            tools = await _tools(job, kit)
+            recorder = self.recorder = RunRecorder(
+                job,
+                terms,
+                self._context(job, worker, kit),
+                tools,
+                self._loop_context.recording,
+                partial(self._admission.key_pass.one_request, worker.credential),
+            )
+            turn, gathered, composed = await self._prepare(job, worker, tools)
+            recorder.hear(gathered.heard, gathered.passed_on)
+            context = self._loop_context
+            keeping = context.recording.prompts.keep(self._database, job, composed, turn.tools, now=context.now())
+            try:  # it is written before anything that comes of the run: nobody has to wait for it
+                async with guarding(job, worker, context.recording):
+                    return await self._steps(job, worker, kit, turn, recorder, gathered.seen)
+            finally:
+                await keeping
+        except (Fenced, StorageFault):
+            raise
+        except Suspended:
+            self.asking[job.lead.id] = job.workspace  # first: the answer may be faster than we
+            await self._write(run_end.suspend, job)
+        except NoKey as failure:
+            await self._without_key(job, worker, failure)
+        except BackendFailure as failure:
+            await self._failed(job, worker, failure)
+        except (Exception, asyncio.CancelledError) as error:  # boundary: whatever else it raises is its crash, not ours
+            if _is_cancelled(error):
+                raise
+            await self._failed(job, worker, Crashed(f"{type(error).__name__}: {error}"))
+        return True
+
+    async def _steps(
+        self, job: Assignment, worker: AgentRuntime, kit: AgentKit, turn: Turn, recorder: RunRecorder, seen: int
+    ) -> bool:
+        async with aclosing(kit.backend.work(turn, recorder)) as outcomes:
+            async for outcome in outcomes:
+                match outcome:
+                    case Finished(step, reply):
+                        _refuse_empty(reply, recorder)
+                        recorder.finish_saying()
+                        outside = recorder.origin_of(reply.text)
+                        more = await self._write(
+                            run_end.finish, job, step, reply, terms_model(worker), seen=seen, outside=outside
+                        )
+                        failpoint("finish.after_commit")
+                        await self._learn(job, worker, kit, recorder, reply.text)
+                        await observe(worker, job, self._seen(worker, recorder), self._loop_context.recording)
+                        await self._loop_context.public.follow(worker, job.workspace)
+                        return more
+                    case Unfinished():
+                        if await self._leaves(job, recorder):
+                            return True
+        raise Crashed("the backend stopped without an answer")
+
+    def _seen(self, worker: AgentRuntime, recorder: RunRecorder) -> RunSeen:
+        used = {call.tool for step in recorder.done for call in step.reply.calls}
+        is_program = worker.definition.backend not in ("sdk", "mock")
+        return RunSeen(recorder.own_tools, None if is_program else used, self._own_soul)
+
+    async def _learn(
+        self, job: Assignment, worker: AgentRuntime, kit: AgentKit, recorder: RunRecorder, final: str
+    ) -> None:
+        recording = self._loop_context.recording
+        lesson = await learn(
+            worker,
+            kit.learner,
+            job.run,
+            recorder.done,
+            final,
+            said=run_begin.said_in(job),
+            outside=bool(recorder.outside),
+            heard=recorder.heard,
+            allowed=partial(self._has_budget, job),
+            recording=recording,
+            asking=self._admission.key_pass.one_request(worker.learning_credential),
+            charge=recorder.charge,
+        )
+        if lesson:
+            await self._write(run_begin.charge_lesson, job, lesson.reply, lesson.model)
+            texts = (lesson.asked.system, lesson.asked.prompt, recording.redact(lesson.reply.text))
+            await recording.prompts.add_lesson(self._database, job, lesson.model, texts, now=self._loop_context.now())
+
+    async def _has_budget(self, job: Assignment) -> bool:
+        return await self._database.read(
+            run_begin.has_budget, job, self.terms(job.workspace), now=self._loop_context.now()
+        )
+
+    async def _leaves(self, job: Assignment, recorder: RunRecorder) -> bool:
+        """Between two steps: stop for a limit, for the end of the host, or for something more urgent?"""
+        if recorder.reached:
+            await self._write(run_end.stop_at_limit, job, recorder.reached)
+            return True
+        if self.stopping:
+            await self._write(run_end.put_back, job, why="stopping", ageing=self.ageing)
+            return True
+        if self._admission.arrived.is_set() or job.others_wait:
+            self._admission.arrived.clear()
+            if await self._write(run_begin.should_yield, job, ageing=self.ageing):
+                await self._write(run_end.put_back, job, why="preempted", preempted=True, ageing=self.ageing)
+                return True
+        return False
+
+    @property
+    def ageing(self) -> Ageing:
+        chosen = self._admission.settings
+        return Ageing(round(chosen.ageing * 1e6), chosen.preemptions)
+
+    async def _prepare(
+        self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]
+    ) -> tuple[Turn, PromptData, Prompt]:
+        # Both at once: the database does not wait for files, nor they for it.
+        recalling = asyncio.get_running_loop().run_in_executor(
+            None, prompt_memory, worker, job.lead.text, self._loop_context.clock.now()
+        )
+        gathered = await self._database.read(prompt_data.gather, job, worker, tuple(tools))
+        known = await recalling
+        self._own_soul = known.own_soul
+        brief = replace(
+            gathered.brief,
+            soul=known.soul,
+            project=known.project,
+            project_changed=self._project_seen not in (None, known.project),
+            memory=known.memory,
+            memory_left_out=known.left_out,
+            memory_considered=known.considered,
+            todos=known.todos,
+            was_empty=isinstance(self._admission.setbacks.get(job.lead.id), EmptyAnswer),
+        )
+        self._project_seen = known.project
+        composed = prompt.compose(brief)
+        turn = Turn(
+            run=job.run,
+            system=composed.system,
+            prompt=composed.user,
+            tools=tuple(tool.spec for tool in tools.values()),
+            past=job.past,
+            model=terms_model(worker),
+            max_steps=job.done_before + worker.definition.max_steps,
+            max_tokens=worker.definition.max_tokens,
+            settings=worker.definition.settings,
+            asked=brief.instruction,
+            members=tuple(brief.members),
+            open_votes=gathered.open_votes,
+        )
+        return turn, gathered, composed
+
+    async def _failed(self, job: Assignment, worker: AgentRuntime, failure: BackendFailure) -> None:
+        waited, chosen = (
+            self._admission.waited(None if self._admission.key_pass.answered else job.lead.waits_since),
+            self._admission.settings,
+        )
+        longest, tries = chosen.longest_wait, chosen.tries
+        match after(failure, failures=job.lead.failures, waited=waited, longest=longest, tries=tries):
+            case Retry(wait, counts):
+                if isinstance(failure, Overloaded) and worker.credential:
+                    # At least as long as by itself: that others get through does not make it come back sooner.
+                    wait = max(wait, self._loop_context.limiter.opens_in(worker.credential))
+                self._admission.setbacks[job.lead.id] = failure
+                await self._write(run_end.retry_later, job, failure, wait=wait, counts=counts)
+            case GiveUp(state):
+                self._admission.setbacks.pop(job.lead.id, None)
+                if isinstance(failure, Overloaded):
+                    failure = Overloaded(self._admission.too_long(failure.message), hint=failure.hint)
+                await self._write(run_end.give_up, job, failure, state)
+
+    async def _without_key(self, job: Assignment, worker: AgentRuntime, failure: NoKey) -> None:
+        """Its key was taken away meanwhile: the work goes back and waits for it, unless it would be tried at once."""
+        if worker.lacks_key and worker.lacks_key():
+            await self._write(run_end.put_back, job, why=failure.message, ageing=self.ageing)
+        else:  # in a program that embeds us there is nobody to store one
+            hint = failure.hint if worker.lacks_key else "set it in the environment of this program"
+            await self._failed(job, worker, Permanent(failure.message, hint=hint))
+
+    def _wording(self, job: Assignment, worker: AgentRuntime, kit: AgentKit) -> Wording | None:
+        if not worker.wording or kit.words is None:
+            return None
+        asking = partial(self._admission.key_pass.one_request, worker.wording_credential)
+        allowed = partial(self._has_budget, job)
+        return Wording(kit.words, worker.wording, job.run, allowed, asking, partial(self._charge, job))
+
+    def _charge(self, job: Assignment, usage: Usage, model: str) -> None:
+        self._database.write(run_begin.charge_lost, job, usage, model, now=self._loop_context.now())
+
+    def _context(self, job: Assignment, worker: AgentRuntime, kit: AgentKit) -> ToolContext:
+        identity = RunIdentity(
+            agent=job.fence.agent,
+            name=job.name,
+            project=job.project,
+            run=job.run,
+            root=job.lead.root,
+            hop=max(item.hop for item in job.taken),
+            workspace=job.workspace,
+        )
+        recording = self._loop_context.recording
+        return ToolContext(
+            identity,
+            self._database,
+            recording.clock,
+            cwd=worker.cwd,
+            own_copy=worker.own_copy,
+            places=lambda: self._loop_context.registry.places(worker.project),
+            home=worker.home,
+            library=worker.library,
+            libraries=self._loop_context.registry.libraries,
+            definition=worker.definition,
+            env=worker.definition.env,
+            home_of=lambda agent: self._loop_context.registry.worker(agent).home,
+            waits=lambda agent: wait.what if (wait := self._loop_context.waits.of(agent)) else "",
+            said=run_begin.said_in(job),
+            wording=self._wording(job, worker, kit),
+        )
+
+    def terms(self, workspace: str | None) -> Terms:
+        worker = self._loop_context.registry.worker(self._fence.agent, workspace)
+        return Terms(worker.name, worker.definition.backend, terms_model(worker), worker.limits)
+
+    async def _write(self, change: Callable[..., T], *args: object, **kwargs: object) -> T:
+        return await self._database.write(change, *args, now=self._loop_context.now(), **kwargs)
+
+
+def _refuse_empty(reply: Reply, recorder: RunRecorder) -> None:
+    """No text and no call is a model that failed. After calls it is an agent that has done its work, and is silent."""
+    if reply.text.strip() or recorder.has_acted:
+        return
+    recorder.spent(reply.usage)
+    raise EmptyAnswer("its answer was empty", hint="try again, or use another model")
+
+
+def _is_cancelled(error: BaseException) -> bool:
+    """Does somebody want us to end? A backend or a tool may also raise this without anybody's having asked for it."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and bool(task.cancelling())
+
+
+async def _kit_of(worker: AgentRuntime) -> AgentKit:
+    """What the agent works with, made now if it was not needed before."""
+    try:
+        if worker.kit.made is None:
+            return await asyncio.to_thread(worker.kit.get)
+        return worker.kit.made
+    except AgentWorkerError as error:
+        raise Permanent(error.message, hint=error.hint) from None
+
+
+async def _tools(job: Assignment, kit: AgentKit) -> dict[str, Tool]:
+    """All it has for this work. Those of others stand behind ours, whatever they are called."""
+    others = await kit.more_tools() if kit.more_tools else ()
+    return {t.name: t for t in (*others, *kit.tools) if t.personal or job.workspace}
+
+
+def terms_model(worker: AgentRuntime) -> str:
+    return worker.definition.model or worker.definition.backend

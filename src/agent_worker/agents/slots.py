@@ -1,0 +1,43 @@
+"""How many runs there may be at once on this machine, and who has to wait for a place."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from agent_worker.agents.registry import AgentRuntime
+from agent_worker.core.text import plural
+
+
+class Slots:
+    """How many runs there may be at once on this machine."""
+
+    def __init__(self, *, runs: int = 8, programs: int = 4) -> None:
+        self._count = runs
+        self._runs = asyncio.Semaphore(runs)
+        self._one_for_all = asyncio.Lock()
+        self._programs_count = programs
+        self._programs = asyncio.Semaphore(programs)
+
+    def all_taken(self, worker: AgentRuntime) -> str:
+        """Why a worker would have to wait for a slot, as a sentence; empty when there is one."""
+        if worker.is_program and self._programs.locked():
+            return f"{plural(self._programs_count, 'coding program')} may run at once, and all of them do"
+        return f"{plural(self._count, 'run')} may go on at once, and all of them do" if self._runs.locked() else ""
+
+    @asynccontextmanager
+    async def one(self, worker: AgentRuntime) -> AsyncIterator[None]:
+        # A program waits for its turn before it takes a place: those that hang must not keep all the others out.
+        async with self._programs if worker.is_program else contextlib.nullcontext(), self._runs:
+            yield
+
+    @asynccontextmanager
+    async def all(self) -> AsyncIterator[None]:
+        """Take every slot: nobody else runs meanwhile."""
+        async with AsyncExitStack() as held:
+            await held.enter_async_context(self._one_for_all)  # two of these would wait for each other
+            for _ in range(self._count):
+                await held.enter_async_context(self._runs)
+            yield

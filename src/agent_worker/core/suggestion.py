@@ -1,0 +1,20 @@
+"""What was probably meant by a name that does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent_worker.core.errors import Slip
+
+_LONGEST = 64  # characters of a name that are compared
+
+
+def slip_of(typed: str, known: Iterable[str]) -> Slip | None:
+    """None when no known name is near. Letters that changed places are the likeliest slip."""
+    from difflib import get_close_matches
+
+    names = {each.lower(): each for each in known}
+    word = typed[:_LONGEST].lower()
+    near = get_close_matches(word, names, n=2, cutoff=0.65)
+    near.sort(key=lambda each: sorted(each) != sorted(word))
+    return Slip(typed, names[near[0]]) if near else None
