@@ -8,28 +8,27 @@ from urllib.parse import quote, urlencode
 from agent_worker.core.address import WorkspaceName
 from agent_worker.core.states import told
 from agent_worker.core.text import plural
-from agent_worker.daemon.web.charts import mentions_graph
 from agent_worker.daemon.web.conversation import Talk, compose, log
+from agent_worker.daemon.web.documents import documents_table
 from agent_worker.daemon.web.exporting import export_buttons
 from agent_worker.daemon.web.frame import (
     View,
     button,
-    count,
     empty,
     face,
     form,
     link,
     panel,
     section,
-    shown_name,
     source,
     state_word,
     team_state,
     waits,
 )
-from agent_worker.daemon.web.markup import Child, Html, h, join
+from agent_worker.daemon.web.markup import Html, h, join
 from agent_worker.daemon.web.proposals import card, proposal_views
-from agent_worker.service import documents, messages, workflows
+from agent_worker.daemon.web.team_map import team_map
+from agent_worker.service import documents, workflows
 from agent_worker.service.operation import operation
 from agent_worker.service.proposals import ProposalView
 from agent_worker.service.service import Service
@@ -200,11 +199,10 @@ async def _team_tab(service: Service, found: Running, project: str | None) -> Ht
 
 
 async def _documents_tab(service: Service, found: Running, project: str | None) -> Html:
-    names = await documents.doc_list(service, found.name, project)
     return panel(
-        _names(names, found.name, project),
+        await documents_table(service, found.name, project),
         src=source("workspace", at=found.name, project=project, tab="documents"),
-        on="document",
+        on="document,message",
         of=found.id,
         label="Documents",
         class_="plain",
@@ -225,43 +223,10 @@ async def _decisions_tab(service: Service, found: Running, project: str | None) 
     )
 
 
-async def _map_tab(service: Service, found: Running, project: str | None) -> Html:
-    calls = await messages.mentions_map(service, f"@{found.name}", project)
-    drawn: Child = mentions_graph(calls) if calls else empty("Nobody has called on anybody yet.")
-    total = sum(each.count for each in calls)
-    return panel(
-        h("p", f"Who wakes whom in @{found.name}: {plural(total, 'call')} so far.", class_="lead"),
-        drawn,
-        h(
-            "table",
-            h("thead", h("tr", h("th", "who"), h("th", "wakes"), h("th", "times", class_="number"))),
-            h(
-                "tbody",
-                [
-                    h(
-                        "tr",
-                        h("td", shown_name(c.who)),
-                        h("td", shown_name(c.whom)),
-                        h("td", count(c.count), class_="number"),
-                    )
-                    for c in sorted(calls, key=lambda c: -c.count)
-                ],
-            ),
-        )
-        if calls
-        else None,
-        src=source("workspace", at=found.name, project=project, tab="map"),
-        on="message",
-        of=found.id,
-        label="Mentions",
-        class_="plain",
-    )
-
-
 _TABS = {
     "channel": _channel,
     "team": _team_tab,
     "documents": _documents_tab,
     "decisions": _decisions_tab,
-    "map": _map_tab,
+    "map": team_map,
 }
