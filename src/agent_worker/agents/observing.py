@@ -58,8 +58,7 @@ async def observe(worker: AgentRuntime, job: Assignment, seen: RunSeen, recordin
 
 
 def _is_worth_a_look(worker: AgentRuntime, job: Assignment, seen: RunSeen) -> bool:
-    soul = worker.definition.soul
-    if seen.own_soul or seen.used is None or (soul.principles and drift.probes_of(soul.record())):
+    if seen.own_soul or seen.used is None or drift.probes_of(worker.definition.soul.record()):
         return True
     return job.lead.sender == past_work.PERSON and observer.may_tell(job.lead.text, seen.used)
 

@@ -11,7 +11,6 @@ from pathlib import Path, PurePosixPath
 
 from agent_worker.agents.prompt import PromptText
 from agent_worker.core.errors import AgentWorkerError, NotFound
-from agent_worker.files.paths import same_document
 from agent_worker.files.root import Root
 
 FILE = "AGENTS.md"
@@ -25,8 +24,7 @@ def project_instructions(root: Path | None, cwd: str) -> tuple[PromptText, ...]:
     project = Root(root)
     # Nearly all projects have none below the root, so what is looked at is one name for each folder on the way.
     near = next((found for folder in _above(cwd) if (found := _read(project, f"{folder}/{FILE}")) is not None), None)
-    at_root = _read(project, FILE) if project.may_hold(same_document(FILE)) else None
-    return tuple(filter(None, (at_root, near)))
+    return tuple(filter(None, (_read(project, FILE), near)))
 
 
 def _above(cwd: str) -> list[str]:

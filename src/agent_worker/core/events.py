@@ -372,18 +372,13 @@ class Bus:
         ends that."""
         entry = (listener, kinds or (Event,))
         self._listeners.append(entry)
-        self._look_again(entry[1])
+        self._hearing.clear()
 
         def end() -> None:
             self._listeners.remove(entry)
-            self._look_again(entry[1])
+            self._hearing.clear()
 
         return end
-
-    def _look_again(self, kinds: tuple[type[Event], ...]) -> None:
-        """Forget who hears these; of the others it stays known: many come and go for one kind."""
-        for known in [each for each in self._hearing if issubclass(each, kinds)]:
-            del self._hearing[known]
 
     def _who_hears(self, kind: type[Event]) -> tuple[Callable[[Any], None], ...]:
         if (known := self._hearing.get(kind)) is None:

@@ -14,6 +14,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -37,7 +38,6 @@ from agent_worker.database.postgres_session import (
     place_of,
     prepare,
 )
-from agent_worker.database.readers import Readers
 from agent_worker.database.transaction import Redact
 from agent_worker.database.write_queue import Job, WriteQueue, fail, settle
 
@@ -97,7 +97,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         self._xid = ""  # of the transaction that is being committed: whether it was can be asked
         self._last = 0  # number of the last event of ours
         self._forgot = 0  # and what that was when the oldest went
-        self._readers = Readers(READERS)
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
         self._local = threading.local()
         self._reading: list[Connection] = []
 
@@ -126,7 +126,9 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
     async def read(
         self, query: Callable[Concatenate[PostgresTransaction, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        return await self._readers.read(lambda: self._query(lambda tx: query(tx, *args, **kwargs)))
+        return await self._loop.run_in_executor(
+            self._readers, lambda: self._query(lambda tx: query(tx, *args, **kwargs))
+        )
 
     async def back_up(self, target: Path, files: Mapping[str, bytes] | None = None) -> None:
         hint = f"pg_dump --format=custom --file=agent-worker.dump {self.place}"

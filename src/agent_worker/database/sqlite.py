@@ -15,6 +15,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -28,7 +29,6 @@ from agent_worker.database.backup import copy
 from agent_worker.database.database import ProjectDatabase
 from agent_worker.database.migrations import migrate
 from agent_worker.database.presence import FIX, CommitMarker, Presence, commits_in, count_commit
-from agent_worker.database.readers import Readers
 from agent_worker.database.restore import SAVED, check_not_taken_away
 from agent_worker.database.transaction import Redact, SqliteTransaction
 from agent_worker.database.write_queue import Job, WriteQueue, fail, settle
@@ -81,7 +81,7 @@ class SqliteDatabase(WriteQueue[SqliteTransaction]):
         self._fault: StorageFault | None = None
         self._events = 0  # number of the last one; only the writer thread touches it
         self._forgot = 0  # and what that was when the oldest went
-        self._readers = Readers(READERS)
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
         self._local = threading.local()
         self._reading: list[apsw.Connection] = []
         self._working: set[apsw.Connection] = set()  # at something that takes long
@@ -112,7 +112,9 @@ class SqliteDatabase(WriteQueue[SqliteTransaction]):
     async def read(self, query: Callable[Concatenate[SqliteTransaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self._path == ":memory:":  # only the writer's connection can see it
             return await self._enqueue(lambda transaction: query(transaction, *args, **kwargs))
-        return await self._readers.read(lambda: self._query(lambda transaction: query(transaction, *args, **kwargs)))
+        return await self._loop.run_in_executor(
+            self._readers, lambda: self._query(lambda transaction: query(transaction, *args, **kwargs))
+        )
 
     async def back_up(self, target: Path, files: Mapping[str, bytes] | None = None) -> None:
         if self._path == ":memory:":

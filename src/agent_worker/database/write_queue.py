@@ -11,13 +11,13 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from agent_worker.core.errors import StorageFault
 from agent_worker.core.events import Bus, Event
 from agent_worker.core.later import dataclass
-from agent_worker.database.readers import Readers
 
 X = TypeVar("X")  # the transaction
 P = ParamSpec("P")
@@ -41,7 +41,7 @@ class WriteQueue(ABC, Generic[X]):
     """The side of the callers. The thread that takes from `_jobs` is the database's own."""
 
     _thread: threading.Thread  #: the writer's
-    _readers: Readers
+    _readers: ThreadPoolExecutor
     _reading: list[Any]  #: their connections, of each database's own kind
 
     def __init__(self, bus: Bus) -> None:
@@ -91,7 +91,7 @@ class WriteQueue(ABC, Generic[X]):
             return
         self._close_later()
         await asyncio.to_thread(self._thread.join)
-        self._readers.close()
+        self._readers.shutdown()
         for connection in self._reading:
             connection.close()
 

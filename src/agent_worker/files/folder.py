@@ -187,8 +187,6 @@ class Folder:
         return Folder(os.open(name, _DIRECTORY, dir_fd=self.descriptor))
 
     def enter_or_make(self, name: str) -> Folder:
-        with suppress(FileNotFoundError):  # as nearly always, it is there
-            return self.enter(name)
         with self.alone():
             name = self.actual(name)
             if self.status(name) is None:

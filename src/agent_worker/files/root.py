@@ -88,10 +88,6 @@ class Root:
             return False
         except OSError:  # whoever looks is told why
             return True
-        listed = "/".join(("", *there, ""))
-        if listed.isascii():  # as nearly always, seen without a look at each of what may be thousands
-            listed = listed.lower()
-            return any(f"/{name}/" in listed for name in names)
         return not set(map(same_document, there)).isdisjoint(names)
 
     def open(self, relative: str, flags: int) -> int:

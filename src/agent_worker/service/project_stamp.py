@@ -32,16 +32,13 @@ def stamp(root: Path, watched: Iterable[Path] = ()) -> Stamp | None:
     with suppress(OSError):
         status = os.stat(root)
         found.append(("", status.st_dev, status.st_ino))  # another directory may stand there now
-    here = str(root)  # no Path for each name: this is asked very often
-    for path in (*(f"{here}/{name}" for name in (*PROJECT_FILES, ENV_FILE)), *map(str, watched)):
-        try:
+    for path in (*(root / name for name in (*PROJECT_FILES, ENV_FILE)), *watched):
+        with suppress(OSError, ValueError):
             status = os.stat(path)
-        except (OSError, ValueError):
-            continue
-        found.append((path, status.st_ctime_ns, status.st_size))  # by which a change of rights is seen too
+            found.append((str(path), status.st_ctime_ns, status.st_size))  # by which a change of rights is seen too
     for folder in (AGENTS, WORKFLOWS):
         try:
-            with os.scandir(f"{here}/{folder}") as entries:
+            with os.scandir(root / folder) as entries:
                 found += _stamps(entries)
         except OSError as error:
             if isinstance(trouble_of(error), TooBusy):
