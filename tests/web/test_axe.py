@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 from tests import stored
-from tests.needs import NPM, needs
+from tests.needs import AXE, needs
 from tests.patience import eventually
 from tests.shells.served import Served, served
 from tests.web.browser import Browser, Visit, needs_chromium, say, script, start, visit, wait
 
-AXE = NPM / "axe-core" / "axe.min.js"
 pytestmark = [needs_chromium, needs("axe-core", there=AXE.exists())]
 
 ALICE = "soul: { role: reviewer, principles: [be kind] }\ntools: [{ name: bash, approve: true }]\n" + script(
