@@ -27,6 +27,7 @@ MESSAGES = 10_000
 TIMES = 15
 BURST = 50
 MOST = 0.1  # seconds: what a person takes for at once
+FIRST_PAINT = 0.15
 
 HEAD = """# How soon the page shows it
 
@@ -50,7 +51,7 @@ def measure(folder: Path) -> list[Figure]:
             page = guest.open(guest.workspace())
             page.locator(".msg", has_text=f"number {MESSAGES}").wait_for()
             page.evaluate(WATCH)
-            return [_one(daemon, page), _many(daemon, page), _opened(guest)]
+            return [_one(daemon, page), _many(daemon, page), _opened(guest), _loaded(guest)]
 
 
 def _one(daemon: Served, page: Page) -> Figure:
@@ -109,6 +110,39 @@ def _opened(guest: Visit) -> Figure:
         there.append(_timed(lambda: guest.go(guest.workspace())))
     value, other = middle(there), middle(home)
     return Figure("the channel opened", ms(value), "", f"the first view opened: {ms(other)}", value / other, cost=value)
+
+
+#: Of a page that is loaded: milliseconds until the frame after its messages are there has begun.
+FIRST = """
+  const seen = new MutationObserver(() => {
+    if (!document.querySelector('.rows > .msg')) return;
+    seen.disconnect();
+    requestAnimationFrame(() => requestAnimationFrame(() => { window.first = performance.now() })) });
+  seen.observe(document, {childList: true, subtree: true});
+"""
+
+
+def _loaded(guest: Visit) -> Figure:
+    """A browser that is signed in loads the address of the channel anew: frame, modules, view, first paint."""
+    page, took, blank = guest.page, [], []
+    page.add_init_script(FIRST)
+    guest.go(guest.workspace())
+    for _ in range(TIMES):
+        page.reload(wait_until="commit")
+        took.append(float(wait(page, "() => window.first")) / 1000)
+        blank.append(float(page.evaluate("performance.getEntriesByType('navigation')[0].responseEnd")) / 1000)
+    value, other = middle(took), middle(blank)
+    return Figure(
+        f"the channel loaded anew, {MESSAGES:,} in it, to its first paint",
+        ms(value),
+        "",
+        f"its empty frame fetched: {ms(other)}",
+        value / other,
+        f"≤ {ms(FIRST_PAINT)}",
+        value <= FIRST_PAINT,
+        value / FIRST_PAINT,
+        cost=value,
+    )
 
 
 def _timed(work: Callable[[], object]) -> float:

@@ -16,6 +16,8 @@ MISSING = "missing: "
 STRICT = "AGENT_WORKER_NO_SKIPS"
 #: Where `poe test-setup` puts programs from npm.
 NPM = Path(__file__).parent.parent / ".tools" / "node_modules"
+#: A library that a browser loads: it looks for what keeps people out.
+AXE = NPM / "axe-core" / "axe.min.js"
 #: And programs from PyPI, in a place of their own: `bin/llm`.
 PYPI = Path(__file__).parent.parent / ".tools" / "python"
 #: These start programs of others, which take seconds each: the tier `programs`.

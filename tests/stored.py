@@ -72,6 +72,7 @@ resources = _view("resource")
 runs = _view("run", "t.agent")
 schedules = _view("schedule", "t.agent")
 sent_texts = _view("sent_text")  #: to models
+suggestions = _view("suggestion", order="workspace, seq")
 steps = _view("step", _OF_RUN, "at, work, n")
 talk = _view("talk", "t.agent", "at, agent, context, seq")  #: the threads of all agents
 tallies = _view("tally", order="scope, key, day")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from tests.api.doors import WAYS, connected
 from tests.shells.served import Served, served
 
 import agent_worker
-from agent_worker import Agent, McpTools, Team, Untrusted, Workers
+from agent_worker import Agent, Team, Untrusted, Workers
 from agent_worker.core.errors import BackendFailure
 from agent_worker.testing import calls, says
 
@@ -195,10 +194,9 @@ async def test_what_the_program_hands_over_needs_no_approval_and_leaves_none(pro
         """Add one."""
         return a + 1
 
-    server = Path(__file__).parent.parent / "fakes" / "mcp_library_server.py"
     own = Agent(
         "own",
-        tools=[add, "./marks.py:mark", McpTools("tools", [sys.executable, str(server)])],
+        tools=[add, "./marks.py:mark"],
         script=[calls("add", a=1), calls("mark"), says("done")],
     )
     team = Team("crew", agents=[own], more={"setup": [{"shell": "touch ready"}]}, kickoff="hello")

@@ -105,16 +105,15 @@ def test_N7_there_is_no_field_to_sort_by_and_no_key_to_filter_on(daemon: Served)
 
 STATEMENT = re.compile(r"\s*(select|insert|update|delete|with|create|drop|alter|pragma)\s", re.IGNORECASE)
 #: Goes through all tables and columns there are, by the names in our schema.
-OF_THE_SCHEMA = {SOURCE / "database" / "recovery.py"}
+OF_THE_SCHEMA = {SOURCE / "database" / name for name in ("recovery.py", "transfer.py")}
 #: What a statement is put together from besides constants: in each place, one of two or three words beside it.
 OUR_WORDS = {
     ("agents/commands.py", "column"),
     ("database/postgres.py", "listed"),  # ids of ours, as literals: several statements in one trip take no arguments
     ("service/run.py", "whose"),
     ("service/events.py", "table"),
-    ("workspaces/workspace_rows.py", "chosen"),
-    ("workspaces/workspace_rows.py", "role"),
-    ("workspaces/workspace_rows.py", "table"),
+    ("workspaces/workspace_state.py", "chosen"),
+    ("workspaces/workspace_state.py", "role"),
 }
 
 

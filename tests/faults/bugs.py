@@ -242,7 +242,7 @@ BUGS = (
         "A1",
         "test_A1_A4_the_guard_answers_with_what_is_shared_and_nothing_else",
         Edit(
-            "shareable",
+            "_shareable",
             "is_open(e, asker) and not e.from_outside and not e.disputes",
             "not e.from_outside and not e.disputes",
         ),
@@ -1625,7 +1625,7 @@ BUGS = (
         "A3",
         "test_A3_what_repeats_something_private_is_private_too",
         Edit("gives_away", "value and value in plain", "value == plain"),
-        Edit("gives_away", "token in squeezed", "False"),
+        Edit("gives_away", "token in spelled", "False"),
     ),
     bug(
         "a short private word keeps honest sentences back",
@@ -1637,13 +1637,13 @@ BUGS = (
         "what came from outside is shared before a person released it",
         "A6",
         "test_A6_what_came_from_outside_is_not_shared_before_a_person_has_released_it",
-        Edit("shareable", "not e.from_outside", "True"),
+        Edit("_shareable", "not e.from_outside", "True"),
     ),
     bug(
         "a secret in other words is told",
         "A3",
         "test_A3_a_rare_token_of_something_private_is_not_told_in_other_words",
-        Edit("gives_away", "token in squeezed", "False"),
+        Edit("gives_away", "token in spelled", "False"),
     ),
     bug(
         "what is for one colleague is told to all",

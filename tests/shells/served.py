@@ -36,7 +36,7 @@ ROUTES = sorted(
     {(each.method, re.sub(r"\{\w+(:\w+)?\}", "x", each.path)) for each in OPERATIONS.values()}
     | {("POST", "/shutdown"), ("GET", "/openapi.json"), ("GET", "/nowhere"), ("POST", "/nowhere")}
     | {(method, "/mcp") for method in ("GET", "POST", "DELETE")}
-    | {("GET", each.path) for each in VIEWS}
+    | {(each.method, each.path) for each in VIEWS}
     | {("POST", "/page/code")}
 )
 

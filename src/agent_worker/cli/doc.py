@@ -61,6 +61,41 @@ def append(workflow: str, name: str, text: str, as_json: bool) -> None:
     tell_json(found) if as_json else echo(f"{clean(found['name'])} is at revision {found['revision'][:12]}")
 
 
+@doc.command()
+@click.argument("workflow", shell_complete=instances)
+@as_json_option
+def suggestions(workflow: str, as_json: bool) -> None:
+    """List what members suggest to the owner of the documents of @WORKFLOW, by number."""
+    found = call("GET", "/suggestions", at=workflow, project=here())
+    if as_json:
+        return tell_json(found)
+    rows = [(str(each["seq"]), each["who"], each["document"], each["text"].strip()) for each in found]
+    tell_table(("number", "who", "document", "suggests"), rows, empty="nothing is suggested")
+
+
+@doc.command()
+@click.argument("workflow", shell_complete=instances)
+@click.argument("number", type=int)
+@as_json_option
+def apply(workflow: str, number: int, as_json: bool) -> None:
+    """Add what a member suggested to the end of its document."""
+    _decide(workflow, number, "apply", as_json)
+
+
+@doc.command()
+@click.argument("workflow", shell_complete=instances)
+@click.argument("number", type=int)
+@as_json_option
+def refuse(workflow: str, number: int, as_json: bool) -> None:
+    """Do not take what a member suggested."""
+    _decide(workflow, number, "refuse", as_json)
+
+
+def _decide(workflow: str, number: int, verdict: str, as_json: bool) -> None:
+    found = call("POST", f"/suggestions/{number}", at=workflow, verdict=verdict, project=here())
+    tell_json(found) if as_json else click.echo(clean(found["told"]))
+
+
 @click.group()
 def resource() -> None:
     """List and read the large texts that messages of a workspace refer to."""

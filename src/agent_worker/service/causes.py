@@ -93,29 +93,30 @@ def _cause(row: Row) -> CausingMessage:
     return CausingMessage(row["seq"], row["sender"], row["text"][:SAID], row["at"], place, row["run"], row["proposal"])
 
 
+#: What every look for a message selects, and from where; which of them, each says itself.
 _MESSAGE = """
-select m.id, m.seq, m.sender, m.kind, m.text, m.resource, m.at, m.run, m.proposal, w.workflow, w.tag
+       m.id, m.seq, m.sender, m.kind, m.text, m.resource, m.at, m.run, m.proposal, w.workflow, w.tag
   from message m join workspace w on w.project = :project and w.id = m.workspace"""
 
 #: A delivery knows where its message is; a message has no index but its place.
-_GIVEN = f"""{_MESSAGE}
+_GIVEN = f"""select {_MESSAGE}
   join instruction i on i.project = :project and i.run = :run
   join delivery d on d.project = :project and d.message = i.message and d.agent = i.agent
    and d.workspace = m.workspace and d.seq = m.seq
  where m.project = :project order by m.seq"""
 
-_BY_ID = f"""{_MESSAGE}
+_BY_ID = f"""select {_MESSAGE}
   join delivery d on d.project = :project and d.workspace = m.workspace and d.seq = m.seq
  where m.project = :project and d.message = :id limit 1"""
 
-_CALLED_BY = f"""{_MESSAGE}
+_CALLED_BY = f"""select {_MESSAGE}
   join run r on r.project = :project and r.id = :run
   join instruction i on i.project = :project and i.id = r.instruction
   join delivery d on d.project = :project and d.message = i.message and d.agent = i.agent
    and d.workspace = m.workspace and d.seq = m.seq
  where m.project = :project"""
 
-_SAID = f"""{_MESSAGE}
+_SAID = f"""select {_MESSAGE}
  where m.project = :project and m.workspace = :workspace and m.run = :run order by m.seq"""
 
 _WOKEN = """

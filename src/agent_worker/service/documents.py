@@ -26,6 +26,12 @@ class Revision:
     at: int
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    revision: str  #: of the document as it is now
+    diff: list[str]  #: from it to the other text, as the lines of a unified diff
+
+
 @operation("GET", "/documents", tool="doc_list")
 async def doc_list(service: Service, at: str, project: str | None = None) -> list[str]:
     """The names of the documents of a workspace."""
@@ -50,6 +56,21 @@ async def doc_write(
 async def doc_append(service: Service, at: str, name: str, text: str, project: str | None = None) -> Document:
     """Add to the end of a document."""
     return await (await _documents(service, at, project)).append(name, text, by=Author("user"))
+
+
+@operation("GET", "/revisions")
+async def doc_newest(service: Service, at: str, project: str | None = None) -> dict[str, Revision]:
+    """The newest revision of each document of a workspace: who wrote it, and when."""
+    database, workspace = await _workspace(service, at, project)
+    rows = await database.read(document_rows.newest, workspace["id"])
+    return {row["name"]: Revision(row["n"], row["revision"], row["author"], row["at"]) for row in rows}
+
+
+@operation("POST", "/compare/{name:path}")
+async def doc_compare(service: Service, at: str, name: str, text: str, project: str | None = None) -> Compared:
+    """What writing a text would change in a document as it is now, with the revision to write it over."""
+    now = await (await _documents(service, at, project)).read(name)
+    return Compared(now.revision, await asyncio.to_thread(_difference, now.text, text))
 
 
 @operation("GET", "/revisions/{name:path}")
@@ -112,9 +133,14 @@ def _alike(old: list[str], new: list[str]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
-async def _documents(service: Service, at: str, project: str | None) -> Documents:
+async def documents_of(service: Service, at: str, project: str | None) -> tuple[ProjectDatabase, Row, Documents]:
+    """Of a workspace: what is stored, its row, and its documents."""
     database, workspace = await _workspace(service, at, project)
-    return Documents(database, service.runtime.clock, workspace)
+    return database, workspace, Documents(database, service.runtime.clock, workspace)
+
+
+async def _documents(service: Service, at: str, project: str | None) -> Documents:
+    return (await documents_of(service, at, project))[2]
 
 
 async def _workspace(service: Service, at: str, project: str | None) -> tuple[ProjectDatabase, Row]:

@@ -80,6 +80,7 @@ class Calls:
     who: str
     whom: str
     count: int
+    open: int = 0  #: of these, how many are not answered yet: so long one waits for the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,4 +347,6 @@ def _calls(tx: Transaction, at: Address) -> list[Calls]:
     ):
         for name in json.loads(row["mentions"]):
             counted[row["sender"], name] += row["n"]
-    return [Calls(who, whom, count) for (who, whom), count in counted.items()]
+    waiting = {(row["who"], row["whom"]): row["n"] for row in deliveries.unanswered(tx, workspace["id"])}
+    pairs = dict.fromkeys([*counted, *waiting])
+    return [Calls(*pair, max(counted[pair], waiting.get(pair, 0)), waiting.get(pair, 0)) for pair in pairs]

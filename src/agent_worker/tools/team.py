@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from agent_worker.core.address import check_no_secret
 from agent_worker.core.errors import Refused
 from agent_worker.database.database import Row, Transaction
 from agent_worker.tools.tool import ToolContext, tool
 from agent_worker.work import run_rows
-from agent_worker.workspaces import member_rows, routing, workspace_rows
+from agent_worker.workspaces import member_rows, routing, suggestions, workspace_rows
 from agent_worker.workspaces.document_rows import Author, Document
 from agent_worker.workspaces.documents import Documents, checked_name, first_document
 
@@ -82,16 +83,20 @@ def team_doc_suggest(tx: Transaction, context: ToolContext, suggestion: str, doc
             hint="write it yourself: team_doc_append, team_doc_write",
         )
     routing.check_size(suggestion)
+    name = checked_name(document or first_document(workspace))
+    check_no_secret(name, tx.redact, of="a document")
     speech = routing.OutgoingMessage(
         workspace=identity.workspace,
         sender=identity.name,
-        text=f"@{owner} I suggest for {checked_name(document or first_document(workspace))}:\n{suggestion}",
+        text=suggestions.wording(owner, name, suggestion),
         calls=(owner,),  # whoever the suggestion names
         root=identity.root,
         hop=identity.hop + 1,
         run=identity.run,
     )
     receipt = routing.say(tx, speech, now=now)
+    if receipt.seq is not None:
+        suggestions.add(tx, identity.workspace, receipt.seq, name)
     run_rows.note_produced(tx, identity.run)
     return f"Suggested to {owner} as #{receipt.seq}."
 

@@ -11,7 +11,15 @@ from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
 from agent_worker.proposals import store
 from agent_worker.work import inbox, queue, sent_texts, steps, threads
-from agent_worker.workspaces import channel, deliveries, document_rows, resources, workspace_rows, workspace_state
+from agent_worker.workspaces import (
+    channel,
+    deliveries,
+    document_rows,
+    resources,
+    suggestions,
+    workspace_rows,
+    workspace_state,
+)
 
 FOLDER = ".archive"
 CHANNEL = "channel.jsonl"
@@ -50,7 +58,7 @@ def forget_old(tx: Transaction, *, now: int, kept: timedelta) -> None:
 
 #: Whoever keeps something of a workspace, in the order in which it goes: what is found by other rows goes before them.
 _KEEPERS = (
-    *(steps, sent_texts, queue, deliveries, channel),
+    *(steps, sent_texts, queue, deliveries, suggestions, channel),
     *(resources, document_rows, store, inbox, event_rows, threads),
 )
 

@@ -139,6 +139,18 @@ def forget(tx: Transaction, agent: str) -> None:
     tx.run("delete from delivery where project = :project and agent = :agent", agent=agent)
 
 
+def unanswered(tx: Transaction, workspace: str) -> list[Row]:
+    """Who has called on whom here and waits for an answer, with how many messages."""
+    return tx.all(
+        """select m.sender as who, a.name as whom, count(*) as n from delivery d
+             join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
+             join agent a on a.project = :project and a.id = d.agent
+            where d.project = :project and d.workspace = :workspace and d.state in ('queued', 'given') and m.held = 0
+            group by m.sender, a.name order by m.sender, a.name""",
+        workspace=workspace,
+    )
+
+
 def forget_workspace(tx: Transaction, workspace: str) -> None:
     """Forget to whom messages went. The messages must still be there."""
     tx.run(

@@ -304,6 +304,20 @@ def _cut(text: str, added: str) -> str | None:
     return "".join(lines[: places[0]] + lines[places[0] + len(gone) :])
 
 
+def newest(tx: Transaction, workspace: str) -> list[Row]:
+    """The newest revision of each document, without its text."""
+    found = [
+        tx.one(
+            """select name, n, revision, author, at from document
+                where project = :project and workspace = :workspace and name = :name order by n desc limit 1""",
+            workspace=workspace,
+            name=each["name"],
+        )
+        for each in latest(tx, workspace)
+    ]
+    return [row for row in found if row]
+
+
 def revisions(tx: Transaction, workspace: str, name: str) -> list[Row]:
     """The history of a document, oldest first."""
     return tx.all(

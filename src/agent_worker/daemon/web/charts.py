@@ -1,19 +1,17 @@
-"""Pictures as inline SVG: spend by day, the timeline of a run, a prompt by its sections, who wakes whom.
+"""Pictures as inline SVG: spend by day, the timeline of a run, a prompt by its sections.
 
 Lengths along the time axis are percentages, so that a picture is as wide as its place and its words keep their shape.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, timedelta
 
 from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
-from agent_worker.daemon.web.frame import count, money, shown_name
+from agent_worker.daemon.web.frame import count, money
 from agent_worker.daemon.web.markup import Html, h
-from agent_worker.service.messages import Calls
 
 
 def spend_chart(by_day: Mapping[str, float], today: date, *, days: int = 30, guesses: Collection[str] = ()) -> Html:
@@ -113,52 +111,4 @@ def stacked_bar(sections: Sequence[tuple[str, int]]) -> Html:
     said = ", ".join(f"{name} {count(size)}" for name, size in sections)
     return h(
         "svg", pieces, class_="stacked", height=26, role="img", aria_label=f"Tokens of the prompt by section: {said}"
-    )
-
-
-def mentions_graph(calls: Sequence[Calls]) -> Html:
-    """Members on a circle, an arc for each pair, thicker the more often."""
-    names = list(dict.fromkeys([c.who for c in calls] + [c.whom for c in calls]))
-    most = max(c.count for c in calls)
-    place = {name: _on_circle(n, len(names)) for n, name in enumerate(names)}
-    arcs = [_arc(place[c.who], place[c.whom], c, most) for c in calls]
-    nodes = [
-        h(
-            "g",
-            h("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=21),
-            h("text", shown_name(name)[:10], x=f"{x:.1f}", y=f"{y + 4:.1f}", text_anchor="middle"),
-            class_="node you" if name == "user" else "node",
-        )
-        for name, (x, y) in place.items()
-    ]
-    said = "; ".join(f"{c.who} wakes {c.whom} {plural(c.count, 'time')}" for c in calls)
-    return h("svg", arcs, nodes, class_="graph", viewBox="0 0 460 320", role="img", aria_label=said)
-
-
-def _on_circle(n: int, of: int) -> tuple[float, float]:
-    angle = 2 * math.pi * n / of - math.pi / 2
-    return 230 + 165 * math.cos(angle), 160 + 118 * math.sin(angle)
-
-
-def _arc(one: tuple[float, float], other: tuple[float, float], calls: Calls, most: int) -> Html:
-    """Bent to its left, so that there and back do not lie on each other."""
-    (x1, y1), (x2, y2) = one, other
-    length = math.hypot(x2 - x1, y2 - y1) or 1.0
-    dx, dy = (x2 - x1) / length, (y2 - y1) / length
-    x1, y1, x2, y2 = x1 + 23 * dx, y1 + 23 * dy, x2 - 29 * dx, y2 - 29 * dy
-    bend = 22.0
-    mx, my = (x1 + x2) / 2 - bend * dy, (y1 + y2) / 2 + bend * dx
-    turn = math.degrees(math.atan2(y2 - my, x2 - mx))
-    return h(
-        "g",
-        h("title", f"{calls.who} → {calls.whom}: {calls.count}"),
-        h(
-            "path",
-            d=f"M{x1:.1f} {y1:.1f} Q{mx:.1f} {my:.1f} {x2:.1f} {y2:.1f}",
-            stroke_width=f"{1 + 3 * calls.count / most:.1f}",
-            class_="arc",
-        ),
-        h("path", d="M6 0L-3 -4.5L-3 4.5Z", transform=f"translate({x2:.1f} {y2:.1f}) rotate({turn:.1f})", class_="tip"),
-        h("text", count(calls.count), x=f"{(mx + (x1 + x2) / 2) / 2:.1f}", y=f"{(my + (y1 + y2) / 2) / 2 + 4:.1f}"),
-        class_="call",
     )

@@ -29,6 +29,7 @@ from agent_worker.service.service import Service
 from agent_worker.service.workflows import Member
 
 PAGE = 80  #: messages that are fetched at once
+FIRST = 40  #: of which a conversation opens with so many: more than fit on a screen
 LONG = 1200  #: characters after which a message is folded
 LONG_LINES = 18
 _NOW = "started,ended,waiting,agent,workspace,inbox,settled"
@@ -84,7 +85,7 @@ async def messages_of(
 
 async def log(service: Service, talk: Talk, *, empty: str = "") -> Html:
     """The messages, and below them what is going on just now. Followed while its end is in sight."""
-    page = await messages_of(service, talk.at, talk.project, last=True)
+    page = await messages_of(service, talk.at, talk.project, limit=FIRST, last=True)
     label = f"Channel of {talk.at}" if talk.workspace else f"Conversation with {talk.at}"
     return join(
         h(

@@ -73,7 +73,9 @@ def _view(found: DefinitionText, project: str | None, *, title: str, is_new: boo
             label=f"Edit {found.file}",
             class_="definition",
             then=link("home", project=None),
-            now="" if is_new else f"/definition?{urlencode({'file': found.file, 'project': project or ''})}",
+            now=""
+            if is_new
+            else f"/definition?{urlencode({'file': found.file} | ({'project': project} if project else {}))}",
             project=project,
             **fixed,
         ),

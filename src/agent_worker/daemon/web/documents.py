@@ -1,4 +1,4 @@
-"""Documents and long texts of a workspace: to read, to edit, and what each revision changed."""
+"""Documents and long texts of a workspace: to read, to edit, what each revision changed, and what members suggest."""
 
 from __future__ import annotations
 
@@ -7,39 +7,41 @@ from urllib.parse import quote
 
 from agent_worker.core.address import WorkspaceName
 from agent_worker.daemon.web.diffs import diff_lines
-from agent_worker.daemon.web.frame import View, button, form, link, panel, section, shown_name, source, when
-from agent_worker.daemon.web.markup import Html, h
-from agent_worker.daemon.web.prose import code, prepared, prose
-from agent_worker.service import documents
+from agent_worker.daemon.web.frame import View, button, empty, form, link, panel, section, shown_name, source, when
+from agent_worker.daemon.web.markup import Child, Html, h
+from agent_worker.daemon.web.prose import LONGEST, code, prepared, prose
+from agent_worker.service import documents, suggestions
+from agent_worker.service.documents import Revision
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.workspaces.document_rows import Document
+from agent_worker.workspaces.documents import LIMIT
+from agent_worker.workspaces.suggestions import Suggestion
 
 
 @operation("GET", "/page/document")
 async def document(service: Service, at: str, name: str, project: str | None = None) -> View:
-    """One document with its history."""
+    """One document with its history, and what members suggest for it."""
     found = await documents.doc_read(service, at, name, project)
     history = await documents.doc_history(service, at, name, project)
-    await prepared(*([found.text] if _is_prose(name) else []), files=[] if _is_prose(name) else [(found.text, name)])
-    text = prose(found.text) if _is_prose(name) else code(found.text, name)
-    workspace_name = str(WorkspaceName.parse(at))
-    back = h("a", f"@{workspace_name}", href=link("workspace", workspace_name, project=project, tab="documents"))
+    suggested = await suggestions.suggestions_list(service, at, found.name, project)
+    text = await _drawn(name, found.text)
+    await prepared(*(each.text for each in suggested))
+    place = str(WorkspaceName.parse(at))
+    back = h("a", f"@{place}", href=link("workspace", place, project=project, tab="documents"))
     return View(
         name,
         h(
             "div",
-            h(
-                "header",
-                h("h1", back, f" / {name}"),
-                class_="bar",
-            ),
+            h("header", h("h1", back, f" / {name}"), class_="bar"),
             panel(
+                _written(history),
+                [_suggestion(each, place, project) for each in suggested],
                 h("article", text, class_="prose doc"),
-                _editor(found, workspace_name, project),
+                _editor(found, place, project),
                 section("History", _history(history, at, name, project)),
                 src=source("document", at=at, name=name, project=project),
-                on="document",
+                on="document,message",
                 label=name,
             ),
             class_="plain",
@@ -51,44 +53,147 @@ async def document(service: Service, at: str, name: str, project: str | None = N
 async def change(service: Service, at: str, name: str, n: int, project: str | None = None) -> View:
     """What one revision changed."""
     lines = await documents.doc_change(service, at, name, n, project)
-    return View(f"{name}, revision {n}", h("pre", diff_lines(lines), class_="diff"))
+    return View(f"{name}, revision {n}", difference(lines))
+
+
+@operation("POST", "/page/preview")
+async def preview(service: Service, name: str, text: str) -> View:
+    """A document as it would look, while it is being written."""
+    return View(name, await _drawn(name, text))
 
 
 @operation("GET", "/page/resource")
 async def resource(service: Service, at: str, id: str, project: str | None = None) -> View:
     """A long text, whole."""
     found = await documents.resource_get(service, at, id, project)
-    looks = "diff" if found.text.startswith(("diff --git", "--- ", "Index: ")) or "\ndiff --git" in found.text else ""
-    file = f"x.{looks}" if looks else ""
-    await prepared(files=[(found.text, file)])
-    text = code(found.text, file)
-    return View(id[:12], h("div", text, class_="resource-text"))
+    is_diff = found.text.startswith(("diff --git", "--- ", "Index: ")) or "\ndiff --git" in found.text
+    if is_diff and len(found.text) <= LONGEST:
+        return View(id[:12], h("div", difference(found.text.splitlines()), class_="resource-text"))
+    return View(id[:12], h("div", code(found.text, ""), class_="resource-text"))
 
 
-def _is_prose(name: str) -> bool:
-    return name.endswith(".md")
+def difference(lines: Sequence[str]) -> Html:
+    """The lines of a unified diff."""
+    return h("pre", diff_lines(lines), class_="diff")
+
+
+async def documents_table(service: Service, at: str, project: str | None) -> list[Child]:
+    """Every document of a workspace: who wrote it last, and when; and a place to drop files on."""
+    names = await documents.doc_list(service, at, project)
+    newest = await documents.doc_newest(service, at, project)
+    waiting = await suggestions.suggestions_list(service, at, None, project)
+    counted = {name: sum(each.document == name for each in waiting) for name in names}
+    rows = [_row(name, newest.get(name), counted[name], at, project) for name in names]
+    head = h("tr", [h("th", title, scope="col") for title in ("document", "by", "changed", "suggested")])
+    return [_drop(at, project), h("table", h("thead", head), h("tbody", rows)) if rows else empty("None yet.")]
+
+
+def _row(name: str, newest: Revision | None, suggested: int, at: str, project: str | None) -> Html:
+    return h(
+        "tr",
+        h("td", h("a", name, href=link("doc", at, project=project, name=name)), class_="path"),
+        h("td", shown_name(newest.author) if newest else "a file"),
+        h("td", when(newest.at, day=True) if newest else None),
+        h("td", h("span", suggested, class_="tag") if suggested else None),
+        data_key=f"document-{name}",
+        data_entry=True,
+    )
+
+
+def _drop(at: str, project: str | None) -> Html:
+    """Files that are dropped on the view, or chosen, become documents (static/drop.js)."""
+    return h(
+        "div",
+        h(
+            "label",
+            "Drop text files here, or ",
+            h("span", "choose some", class_="pick"),
+            h("input", type="file", multiple=True, aria_label="Add files as documents"),
+        ),
+        h("ul", class_="taken", role="status", data_lasting=True, data_key="taken"),
+        class_="drop",
+        data_drop=at,
+        data_project=project,
+        data_most=LIMIT,
+        data_key="drop",
+    )
+
+
+async def _drawn(name: str, text: str) -> Html:
+    is_prose = name.endswith(".md")
+    await prepared(*([text] if is_prose else []), files=[] if is_prose else [(text, name)])
+    return prose(text) if is_prose else code(text, name)
+
+
+def _written(history: Sequence[Revision]) -> Html | None:
+    if not history:
+        return h("p", "A file that nobody has changed here.", class_="less")
+    last = history[-1]
+    return h(
+        "p",
+        f"Written by {shown_name(last.author)} ",
+        when(last.at, day=True),
+        f", revision {last.n} ",
+        h("code", last.revision[:12], title=last.revision),
+        class_="less",
+    )
+
+
+def _suggestion(each: Suggestion, at: str, project: str | None) -> Html:
+    buttons = [
+        button("Apply", name="verdict", value="apply", title="Add it to the end of the document"),
+        button("Refuse", name="verdict", value="refuse", class_="quiet"),
+    ]
+    return h(
+        "div",
+        h(
+            "p",
+            h("span", shown_name(each.who), class_="who"),
+            " suggests ",
+            when(each.at, day=True),
+            h("a", f" #{each.seq}", href=link("workspace", at, project=project)),
+            class_="head",
+        ),
+        h("div", prose(each.text), class_="prose"),
+        form(
+            f"POST /suggestions/{each.seq}",
+            h("span", buttons, class_="buttons"),
+            label=f"Decide about suggestion {each.seq}",
+            class_="answers",
+            at=at,
+            project=project,
+        ),
+        class_="card open suggestion",
+        data_key=f"suggestion-{each.seq}",
+    )
 
 
 def _editor(found: Document, at: str, project: str | None) -> Html:
+    """With what it would look like, and what saving it changes (static/document.js)."""
     return h(
         "details",
         h("summary", "Edit"),
         form(
             f"PUT /documents/{quote(found.name)}",
             h("textarea", found.text, name="text", rows=16, aria_label=f"Text of {found.name}", class_="code"),
-            button("Save"),
+            h("div", class_="conflict", data_lasting=True),
+            h("span", button("Save"), h("span", class_="less draft", role="status", data_lasting=True)),
+            h("p", "Preview", class_="less"),
+            h("article", class_="prose doc preview", data_lasting=True),
             label=f"Edit {found.name}",
+            class_="document",
             at=at,
             revision=found.revision,
             project=project,
         ),
         data_key="edit",
+        data_name=found.name,
         class_="edit",
     )
 
 
-def _history(history: Sequence[documents.Revision], at: str, name: str, project: str | None) -> Html:
-    def entry(revision: documents.Revision) -> Html:
+def _history(history: Sequence[Revision], at: str, name: str, project: str | None) -> Html:
+    def entry(revision: Revision) -> Html:
         return h(
             "details",
             h("summary", f"{revision.n}. {shown_name(revision.author)} ", when(revision.at, day=True)),

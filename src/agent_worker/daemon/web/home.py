@@ -332,13 +332,7 @@ def _welcome() -> Html:
     return h(
         "div",
         h("h1", "No project yet"),
-        h("p", "A project is a directory with agents and workflows in it. ", class_="lead"),
-        h(
-            "p",
-            h("a", "Make a project here", href="#/new/project", class_="button"),
-            " or in a terminal:",
-            class_="lead",
-        ),
+        h("p", "A project is a directory with agents and workflows in it. The first command makes one:", class_="lead"),
         h("dl", [[h("dt", h("code", command)), h("dd", about)] for command, about in steps], class_="steps"),
         h("p", "Or watch three mock agents review a change. It needs no key and costs nothing.", class_="lead"),
         form(

@@ -33,7 +33,6 @@ async def side(service: Service) -> View:
                 data_waiting=waiting,
             ),
             [_project(each) for each in found],
-            h("p", h("a", "New project", href="#/new/project"), class_="more-projects"),
             src=source("side"),
             on=_EVENTS,
         ),

@@ -67,6 +67,11 @@ _STYLES = sorted(
 )
 _FILES = (*sorted(each.name for each in _STATIC.iterdir() if each.name.endswith(".js")), "style.css", "icon.svg")
 
+#: So that the browser asks for all modules at once, not for each when it has read who needs it.
+_PRELOADED = b"".join(
+    b'<link rel="modulepreload" href="/page/%s">\n' % name.encode() for name in _FILES if name.endswith(".js")
+)
+
 #: What needs no token: path → methods.
 STRANGERS = {"/": {"GET"}, "/page/login": {"POST"}} | {f"/page/{name}": {"GET"} for name in _FILES}
 
@@ -107,6 +112,8 @@ def page_routes(service: Service, tokens: Tokens, home: Root) -> list[BaseRoute]
 def _file(name: str) -> Endpoint:
     names = _STYLES if name == "style.css" else (name,)  # the styles of all views are one file to the browser
     content = b"\n".join((_STATIC / each).read_bytes() for each in names)
+    if name == "index.html":
+        content = content.replace(b"</head>", _PRELOADED + b"</head>")
     kind = _KINDS[name[name.rindex(".") :]]
 
     async def answer(request: Request) -> Response:

@@ -8,28 +8,27 @@ from urllib.parse import quote, urlencode
 from agent_worker.core.address import WorkspaceName
 from agent_worker.core.states import told
 from agent_worker.core.text import plural
-from agent_worker.daemon.web.charts import mentions_graph
 from agent_worker.daemon.web.conversation import Talk, compose, log
+from agent_worker.daemon.web.documents import documents_table
 from agent_worker.daemon.web.exporting import export_buttons
 from agent_worker.daemon.web.frame import (
     View,
     button,
-    count,
     empty,
     face,
     form,
     link,
     panel,
     section,
-    shown_name,
     source,
     state_word,
     team_state,
     waits,
 )
-from agent_worker.daemon.web.markup import Child, Html, h, join
+from agent_worker.daemon.web.markup import Html, h, join
 from agent_worker.daemon.web.proposals import card, proposal_views
-from agent_worker.service import documents, messages, workflows
+from agent_worker.daemon.web.team_map import team_map
+from agent_worker.service import documents, workflows
 from agent_worker.service.operation import operation
 from agent_worker.service.proposals import ProposalView
 from agent_worker.service.service import Service
@@ -98,23 +97,27 @@ def _bar(found: Running, project: str | None, tab: str) -> Html:
 def _manage(found: Running, project: str | None) -> Html:
     """What is done with a whole workspace: the usual thing as a button, the others behind it."""
     here = f"/workflows/{quote(found.name, safe='')}"
-    about_it = urlencode({"workflow": WorkspaceName.parse(found.name).workflow, "project": project or ""})
+    about = {"workflow": WorkspaceName.parse(found.name).workflow} | ({"project": project} if project else {})
+    about_it = urlencode(about)
 
-    def act(do: str, word: str, about: str = "", *, quiet: bool = True) -> Html:
+    def act(do: str, word: str, about: str = "", *, quiet: bool = True, then: str = "") -> Html:
         press = button(word, class_="quiet" if quiet else "", title=about or None)
-        return form(do, press, label=f"{word} the workflow", class_="inline", trust=about_it, project=project)
+        return form(
+            do, press, label=f"{word} the workflow", class_="inline", trust=about_it, then=then, project=project
+        )
 
+    whole = link("workspace", found.name, project=project)  # what can be written there changes too
     is_open = found.state in ("running", "paused")
     usual = (
         act(f"POST {here}/resume", "Resume", quiet=False)
         if found.state == "paused"
         else act(f"POST {here}/pause", "Pause")
         if is_open
-        else act(f"POST {here}/restart", "Start again", "with the params it was started with", quiet=False)
+        else act(f"POST {here}/restart", "Start again", "with the params it was started with", quiet=False, then=whole)
     )
     more = [
-        act(f"POST {here}/restart", "Restart", "stops it and starts it again, with the same params"),
-        act(f"DELETE {here}", "Stop", "what is queued or running in it is cancelled"),
+        act(f"POST {here}/restart", "Restart", "stops it and starts it again, with the same params", then=whole),
+        act(f"DELETE {here}", "Stop", "what is queued or running in it is cancelled", then=whole),
         h("a", "New document", href=link("new-document", found.name, project=project), class_="button quiet"),
         h("a", "New proposal", href=link("new-proposal", found.name, project=project), class_="button quiet"),
     ]
@@ -196,11 +199,10 @@ async def _team_tab(service: Service, found: Running, project: str | None) -> Ht
 
 
 async def _documents_tab(service: Service, found: Running, project: str | None) -> Html:
-    names = await documents.doc_list(service, found.name, project)
     return panel(
-        _names(names, found.name, project),
+        await documents_table(service, found.name, project),
         src=source("workspace", at=found.name, project=project, tab="documents"),
-        on="document",
+        on="document,message",
         of=found.id,
         label="Documents",
         class_="plain",
@@ -221,43 +223,10 @@ async def _decisions_tab(service: Service, found: Running, project: str | None) 
     )
 
 
-async def _map_tab(service: Service, found: Running, project: str | None) -> Html:
-    calls = await messages.mentions_map(service, f"@{found.name}", project)
-    drawn: Child = mentions_graph(calls) if calls else empty("Nobody has called on anybody yet.")
-    total = sum(each.count for each in calls)
-    return panel(
-        h("p", f"Who wakes whom in @{found.name}: {plural(total, 'call')} so far.", class_="lead"),
-        drawn,
-        h(
-            "table",
-            h("thead", h("tr", h("th", "who"), h("th", "wakes"), h("th", "times", class_="number"))),
-            h(
-                "tbody",
-                [
-                    h(
-                        "tr",
-                        h("td", shown_name(c.who)),
-                        h("td", shown_name(c.whom)),
-                        h("td", count(c.count), class_="number"),
-                    )
-                    for c in sorted(calls, key=lambda c: -c.count)
-                ],
-            ),
-        )
-        if calls
-        else None,
-        src=source("workspace", at=found.name, project=project, tab="map"),
-        on="message",
-        of=found.id,
-        label="Mentions",
-        class_="plain",
-    )
-
-
 _TABS = {
     "channel": _channel,
     "team": _team_tab,
     "documents": _documents_tab,
     "decisions": _decisions_tab,
-    "map": _map_tab,
+    "map": team_map,
 }

@@ -310,6 +310,15 @@ create table document (
 create index document_unfiled on document(project, workspace) where filed = 0;
 create index document_key on document(project, workspace, key) where key <> '';
 
+create table suggestion (                   -- what a member would write in a document that another owns
+  project text not null,
+  workspace text not null,
+  seq bigint not null,                      -- of the message that tells it
+  document text not null,
+  state text not null,                      -- open | applied | refused
+  primary key (project, workspace, seq)
+);
+
 create table proposal (
   project text not null,
   id text not null,

@@ -9,6 +9,8 @@ import { Definition } from "./definition.js";
 import * as unread from "./unread.js";
 import { forms } from "./forms.js";
 import { keys } from "./keys.js";
+import { DocumentEditor } from "./document.js";
+import { drops } from "./drop.js";
 import { filters } from "./filter.js";
 import { downloads } from "./download.js";
 import { edit } from "./editor.js";
@@ -102,8 +104,9 @@ async function show() {
     fill(main, view.html);
     title = view.title;
     conversation = main.querySelector(".log") ? new Conversation(main.querySelector(".workspace")) : null;
-    edit(main);
+    if (main.querySelector("form.document")) new DocumentEditor(main.querySelector("form.document"));
     if (main.querySelector("form.definition")) new Definition(main.querySelector("form.definition"));
+    edit(main);
   } catch (error) {
     if (!(error instanceof Failure) || turn !== shown) return;
     cannot(error);
@@ -242,9 +245,11 @@ const live = new Live({
 
 async function begin() {
   live.run();
-  fill(side, (await request("GET", SIDE)).html);
+  const everything = request("GET", SIDE);  // both are on their way at once
   if (main.dataset.place === location.hash) renewAll();  // signed in again: what was being written stays
   else await show();
+  fill(side, (await everything).html);
+  mark();
 }
 
 addEventListener("hashchange", () => {
@@ -253,6 +258,7 @@ addEventListener("hashchange", () => {
 });
 keys({ main, side });
 filters(main);
+drops(main);
 downloads(tell);
 
 const code = codeInAddress();

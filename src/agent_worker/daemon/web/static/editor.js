@@ -4,8 +4,7 @@
 import { request } from "./api.js";
 import { difference } from "./difference.js";
 
-const KEY = "draft:";
-const drafts = new Map();  // what this page has begun, by place and form: also where the browser keeps nothing
+const drafts = new Map();  // what was begun and not saved, by where the text is, while this page is open
 const editors = new WeakSet();
 
 /** Every editor that is in the page now; called again after each change of it. */
@@ -19,9 +18,9 @@ class Editor {
     this.box = form.querySelector("textarea");
     this.diff = form.querySelector(".diff");
     this.note = form.querySelector(".meanwhile");
-    this.key = `${KEY}${form.dataset.now}`;
-    this.#restore();
+    this.key = form.dataset.now;
     form.addEventListener("input", () => { this.#keep(); this.#show(); });
+    this.#restore();
     form.addEventListener("sending", () => { this.note.textContent = ""; });
     form.addEventListener("done", () => this.#forget());
     form.addEventListener("failed", ({ detail }) => { if (detail.error.code === "stale") this.#meanwhile(); });
@@ -36,7 +35,7 @@ class Editor {
     if (this.was) this.was.value = kept.was;
     this.note.textContent = "This is what you had begun to write. Nothing of it is saved yet.";
     this.form.closest("details")?.setAttribute("open", "");
-    this.#show();
+    this.form.dispatchEvent(new Event("input"));
   }
 
   #keep() {

@@ -26,7 +26,7 @@ export function forms(then) {
 /** `sent` is known to whoever heard of it as `sending`: the same comes with `done` or `failed`. */
 async function submit(form, sent, then) {
   const [method, pattern] = form.dataset.do.split(" ");
-  const path = pattern.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(sent.given[name] ?? ""));
+  const path = pattern.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(take(sent.given, name)).replaceAll("%2F", "/"));
   try {
     sent.answer = await request(method, path, sent.given);
   } catch (error) {
@@ -39,9 +39,22 @@ async function submit(form, sent, then) {
   }
   if (form.dataset.tells) tell(form.dataset.tells, sent.answer);
   if (!form.matches(".compose")) form.reset();  // there, the next message may have been begun
-  if (form.dataset.then) location.hash = form.dataset.then.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(sent.answer[name] ?? sent.given[name]).replaceAll("%2F", "/"));
+  if (form.dataset.then) go(form.dataset.then.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(sent.answer[name] ?? sent.given[name]).replaceAll("%2F", "/")));
   form.dispatchEvent(new CustomEvent("done", { detail: sent }));
   then(form);
+}
+
+/** What stands in the address is not said twice. */
+function take(given, name) {
+  const { [name]: value = "" } = given;
+  delete given[name];
+  return value;
+}
+
+/** To a view; to the one that is shown, it is made anew. */
+function go(place) {
+  if (place === location.hash) dispatchEvent(new HashChangeEvent("hashchange"));
+  else location.hash = place;
 }
 
 /** What was refused for want of an approval is asked about in place, as in a terminal; after a yes it is sent again. */
