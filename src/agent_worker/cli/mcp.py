@@ -28,7 +28,7 @@ _ACCEPT = {"Accept": "application/json, text/event-stream"}
 def mcp() -> None:
     """Serve the daemon to an AI tool over standard input and output.
 
-    `agent-worker connect` writes this into the configuration of the tools it knows.
+    In the configuration of that tool it is the command `agent-worker` with the argument `mcp`.
     """
     connect()  # so that a daemon that cannot be started is told before anything is asked
     under_way: list[threading.Thread] = []
