@@ -178,7 +178,7 @@ def test_an_edit_made_meanwhile_is_not_overwritten(guest: Visit) -> None:
     note.get_by_role("textbox").fill("# Day\n\nbetter\n")
     (notes / "2026-01-01-day.md").write_text("# Day\n\nby hand\n")
     note.get_by_role("button", name="Save").click()
-    page.get_by_text("2026-01-01-day.md was changed meanwhile").wait_for()
+    note.get_by_text("Somebody else saved it meanwhile").wait_for()
     assert "by hand" in (notes / "2026-01-01-day.md").read_text()
 
 
