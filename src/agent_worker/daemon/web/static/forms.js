@@ -90,7 +90,7 @@ function values(form, submitter) {
     const field = form.elements[name];
     if (value === "" && !field?.required && field?.dataset?.empty === undefined) continue;
     const plain = field?.type === "checkbox" ? true : value;
-    if (field instanceof RadioNodeList) continue;  // several boxes of one name, below
+    if (field instanceof RadioNodeList && name !== submitter?.name) continue;  // several boxes of one name, below; of buttons, the one pressed
     const [outer, inner] = name.split(".");
     if (inner) (given[outer] ??= {})[inner] = String(plain);
     else given[name] = plain;
