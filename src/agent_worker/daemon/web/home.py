@@ -196,7 +196,7 @@ def _workflows(
     rows += [_unstarted(each, asks[name], root) for name, each in known.items() if name not in begun]
     if not rows:
         return empty("None yet. A workflow is a team: agents, and what is said to them first.")
-    titles = (("workflow", ""), ("state", ""), ("last word", "wide"), ("today", "number wide"), ("", "number"))
+    titles = (("workflow", ""), ("state", ""), ("last word", "wide"), ("today", "number wide"), ("action", "number"))
     head = h("tr", [h("th", title, class_=class_ or None, scope="col") for title, class_ in titles])
     return h("table", h("thead", head), h("tbody", rows), class_="rows-of-workflows")
 
