@@ -159,7 +159,8 @@ def _put(tx: Transaction, loaded: LoadedProject, to: Address, message: str, *, n
             where d.project = :project and d.message = :ref and i.state = 'queued'""",
         ref=receipt.id,
     )
-    assert row is not None
+    if row is None:
+        raise BadInput("this key was used for another message", hint="give each question a key of its own, or none")
     if receipt.asleep and row["state"] not in ENDS:
         (who,) = receipt.asleep
         me = agent_rows.identity(tx, row["agent"])
