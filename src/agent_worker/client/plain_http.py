@@ -194,7 +194,9 @@ def error_of(status: int, answer: dict[str, Any]) -> AgentWorkerError:
     match answer.get("error"):
         case {"message": str(message), **rest}:
             kind = _classes().get(str(rest.get("code"))) or _by_status(status)
-            return kind(message, hint=str(rest.get("hint") or ""), slip=_slip_of(rest))
+            error = kind(message, hint=str(rest.get("hint") or ""))
+            error.slip = _slip_of(rest)
+            return error
     return AgentWorkerError(f"the daemon answered with status {status} and no explanation", hint=LOGS)
 
 
