@@ -58,6 +58,9 @@ doc write @review plan.md "first"
 doc append @review plan.md "second"
 doc list @review
 doc read @review plan.md
+doc suggestions @review
+doc apply @review 99
+doc refuse @review 99
 resource list @review
 resource read @review abc
 proposal create @review "Which?" --option a --option b --voter user
