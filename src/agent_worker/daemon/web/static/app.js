@@ -22,6 +22,7 @@ const KINDS = { home: [], workspace: ["at"], doc: ["at"], agent: ["name"], run: 
 const SOURCES = { doc: "document" };
 let conversation = null, title = "agent-worker", shown = 0;
 let meanwhile = null;  // what happens while a view is on its way
+let happened = 0;  // events ever heard: by which one sees that something came while the list was on its way
 
 // --- signing in
 
@@ -161,6 +162,7 @@ async function renewNow(src, due) {
 const panels = () => document.querySelectorAll(".panel[data-src]");
 
 function heard(event) {
+  happened += 1;
   meanwhile?.push(event);
   if (event.event === "gap") return renewAll();
   conversation?.heard(event);
@@ -245,11 +247,12 @@ const live = new Live({
 
 async function begin() {
   live.run();
-  const everything = request("GET", SIDE);  // both are on their way at once
+  const everything = request("GET", SIDE), before = happened;  // both are on their way at once
   if (main.dataset.place === location.hash) renewAll();  // signed in again: what was being written stays
   else await show();
   fill(side, (await everything).html);
   mark();
+  if (happened !== before && side.firstElementChild) renew(side.firstElementChild);
 }
 
 addEventListener("hashchange", () => {
