@@ -92,7 +92,7 @@ class World:
         return name
 
     def do(self, method: str, path: str, **arguments: Any) -> Any:
-        return self.client.request(method, path, {"project": str(self.project)} | arguments)[1]
+        return self.client.request(method, path, {"project": str(self.project)} | arguments, timeout=PATIENCE)[1]
 
     def ask(self, agent: str, message: str = "Do it.") -> Json:
         answer: Json = self.do("POST", "/ask", agent=agent, message=message)
