@@ -489,3 +489,14 @@ create table outbox (                       -- what the person is still to be to
   primary key (project, item, sink)
 );
 create index outbox_due on outbox(due_at);
+
+create table answer_link (                  -- lets whoever has it answer one item of the inbox, once
+  project text not null,
+  digest text not null,                     -- SHA-256 of its secret
+  item text not null,
+  content text not null,                    -- SHA-256 of what the item asked when it was told
+  ends_at bigint not null,
+  used_at bigint,
+  primary key (project, digest)
+);
+create index answer_link_digest on answer_link(digest);
