@@ -18,6 +18,7 @@ from agent_worker.memory import gate
 from agent_worker.proposals import lifecycle, store
 from agent_worker.proposals.request import PERSON, option_named
 from agent_worker.schedules import schedule
+from agent_worker.service.held_files import take_over_files
 from agent_worker.service.operation import operation
 from agent_worker.service.rounds import still_holds
 from agent_worker.service.runs import said_in
@@ -77,6 +78,7 @@ CAN: dict[str, list[str]] = {
     "dispute": ["approve", "deny"],
     "sharing": ["dismiss"],
     "check": ["approve", "deny"],
+    "held": ["approve", "dismiss"],
 }
 
 
@@ -113,6 +115,9 @@ async def inbox_answer(
         return await _decide_about_soul(service, await database.read(_open_item, item), row, action, text)
     if row["kind"] in ("dispute", "check") and action in CAN[row["kind"]]:
         await _settle(service, row, yes=action == "approve")
+    if row["kind"] == "held" and action == "approve":
+        await take_over_files(service, *row["ref"].split("/", 1))
+        return "done; what you wrote holds"
     told = await database.write(_act, item, action, PersonsReply(text, scope, other), now=service.now())
     if row["kind"] == "approval" and action == "approve" and scope == "always":
         digest, what, root = await database.read(_call_of, item)
@@ -249,6 +254,9 @@ def _act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now
     if row["kind"] == "dispute":
         inbox.close(tx, item, state="answered", answer=action)
         return "done; it remembers the new one" if action == "approve" else "done; what it knew stays"
+    if row["kind"] == "held":
+        inbox.close(tx, item, state="answered", answer=action)
+        return "done; it stays as it was"
     if row["kind"] == "check":
         inbox.close(tx, item, state="answered", answer=action)
         return "done; it holds" if action == "approve" else "done; it is in the archive"
