@@ -65,6 +65,7 @@ class RuntimeSettings:
     prices: Root | None = None  #: where prices of models are kept; None: beside the approvals, if there are any
     trust: Root | None = None  #: where approvals are kept; None lets everything of a project pass
     gate: Gate | None = None  #: stands there instead of one that goes by `trust`
+    keys: Root | None = None  #: where the person's stored keys are; None: beside the approvals, if there are any
     programs: Path | None = None  #: where coding programs keep what lasts from run to run
     space: Space = field(default_factory=Space)  #: on the disk; unless somebody looks there is always enough
     reached_by: str = ""  #: the command by which a person reaches this runtime; '' when there is none
@@ -190,7 +191,7 @@ def _factory(
         McpPool(clock),
         gate,
         ProgramHost(tool_access, settings.programs, os.environ, settings.approval),
-        KeyRing(os.environ, redact, settings.trust, gate),
+        KeyRing(os.environ, redact, settings.trust or settings.keys, gate, attended=settings.trust is not None),
         ProgramFunctions(clock),
         redact,
     )

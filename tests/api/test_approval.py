@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.api.doors import WAYS, connected
+from tests.fakes.model_server import ModelServer
 from tests.shells.served import Served, served
 
 import agent_worker
@@ -237,6 +238,28 @@ async def test_a_key_that_the_project_brings_is_not_used_unapproved(
         with pytest.raises(BackendFailure, match="OPENAI_API_KEY"):
             await workers.ask("ann", "hi")
     assert not (tmp_path / "nobody").exists(), "a home is not made only to be looked into"
+
+
+async def test_a_key_that_the_person_stored_counts_before_that_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the daemon; with a project and without one."""
+    home = tmp_path / "person"
+    home.mkdir(mode=0o700)
+    (home / "keys.json").write_text(json.dumps({"version": 1, "keys": {"OPENAI_API_KEY": "sk-stored-by-the-person"}}))
+    (home / "keys.json").chmod(0o600)
+    monkeypatch.setenv("AGENT_WORKER_HOME", str(home))
+    (tmp_path / ".agents").mkdir()
+    async with ModelServer() as model:
+        monkeypatch.setenv("OPENAI_BASE_URL", model.url("ok", "/v1"))
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        ann = Agent("ann", model="openai/gpt-5", system="hi")
+        async with agent_worker.local() as workers:
+            assert (await workers.ask(ann, "hi")).text == "All is well."
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
+        async with agent_worker.local(tmp_path) as workers:
+            assert (await workers.ask(ann, "hi")).text == "All is well."
+        assert {each.headers["authorization"] for each in model.requests} == {"Bearer sk-stored-by-the-person"}
 
 
 def test_the_daemon_that_is_asked_about_approvals_does_not_take_the_project(daemon: Served, tmp_path: Path) -> None:

@@ -292,7 +292,7 @@ def said_of(terminal: Terminal, agent: str) -> list[dict[str, Any]]:
     ("command", "words"),
     [
         (("send", "nobody", "hi"), "there is no agent nobody"),
-        (("send", "review", "hi"), "review is a workflow: its channel is @review"),
+        (("send", "review", "hi"), "did you mean: agent-worker send @review hi"),
         (("send", "a b", "hi"), "alice@review"),
         (("send", "alice@nowhere", "hi"), "there is no workflow nowhere"),
         (("schedule", "set", "alice", "1s"), "10s"),

@@ -16,7 +16,14 @@ from tests.shells.test_json import commands
 
 SOURCE = Path(__file__).parents[2] / "src" / "agent_worker"
 #: What can be typed after a hint was given, once its placeholders are filled in.
-FILLED = {"…": "hello", "NAME": "alice", "ADDRESS": "alice", "FILE": "kept.db", "RUN": "r_"}
+FILLED = {
+    "…": "hello",
+    "NAME": "alice",
+    "ADDRESS": "alice",
+    "FILE": "kept.db",
+    "RUN": "r_",
+    "KEY=VALUE": "max_steps=30",
+}
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +173,12 @@ SITUATIONS = [
     ([], "ask"),
     ([], "context nosuch"),
     ([], "serve nosuch"),
+    ([], "serve alice hi --timeout 3"),
+    ([["start", "review", "--background"]], "stop review"),
+    ([["start", "review", "--background"]], "peek review"),
+    ([["start", "review", "--background"]], "agent info review"),
+    ([["agent", "todo", "alice", "add", "look"]], "agent todo alice dnoe 1"),
+    ([], "agent edit alice"),
 ]
 
 
@@ -216,6 +229,52 @@ def test_an_agent_whose_file_is_broken_is_said_to_be_with_the_line_and_can_be_de
     assert told == "brix was deleted: .agents/brix.yaml is gone, and nothing else\n"
     assert not file.exists()
     assert eventually(lambda: "brix" not in terminal.says("ls"))
+
+
+def test_a_workflow_whose_file_is_broken_is_said_to_be_with_the_line_and_not_missing(terminal: Terminal) -> None:
+    file = terminal.daemon.project / ".workflows" / "brox.yaml"
+    file.write_text("agents:\n  alice: { reff: alice }\nkickoff: '@alice go'\n")
+    try:
+        for command in ("ls", "status"):
+            row = next(line for line in terminal.says(command).splitlines() if line.startswith("@brox"))
+            assert row.split()[1] == "broken"
+            assert "line 2: agents.alice.reff: unknown key" in row
+        assert json.loads(terminal.says("ls", "--json"))["broken"].keys() == {"brox"}
+        for typed in ("run brox", "start brox:pr-1", "send @brox hi", "stop brox", "schedule brox set 1h", "peek brox"):
+            refused = terminal.run(*typed.split())
+            assert (refused.returncode, ".workflows/brox.yaml:2:" in refused.stderr) == (2, True), refused.stderr
+        assert "hint: did you mean: agent-worker run brox\n" in terminal.run("run", "borx").stderr
+        assert 'reff: unknown key (did you mean "ref"?)' in terminal.run("validate").stderr
+    finally:
+        file.unlink()
+
+
+def test_an_instance_may_be_named_as_it_is_in_addresses(terminal: Terminal) -> None:
+    assert terminal.says("start", "review:pr-7", "--background").startswith("review:pr-7 is running with ")
+    refused = terminal.run("run", "review:pr-7", "--tag", "pr-8")
+    assert "two tags are given: pr-7 and pr-8" in refused.stderr
+    terminal.says("stop", "@review:pr-7")
+
+
+def test_an_item_of_the_inbox_says_what_settles_it(terminal: Terminal) -> None:
+    file = terminal.daemon.project / ".agents" / "keyless.yaml"
+    endpoint = "{ base_url: 'https://llm.example/v1', api_key: $MINE }"
+    file.write_text(f"model: mine/x\nprompt: {{ system: hi }}\nprovider: {endpoint}\n")
+    try:
+        terminal.run("ask", "keyless", "hi", "--trust")
+        item = next(each for each in json.loads(terminal.says("inbox", "--json")) if each["kind"] == "key")
+        refused = terminal.run("inbox", "retry", str(item["number"]))
+        assert "this goes on by itself once its key is set" in refused.stderr
+        assert f"agent-worker inbox dismiss {item['id']}" in refused.stderr
+        assert "no key was given" in terminal.run("key", "set", "MINE").stderr
+        terminal.says("inbox", "dismiss", str(item["number"]))
+    finally:
+        file.unlink()
+
+
+def test_the_log_is_json_where_json_was_asked_for(terminal: Terminal) -> None:
+    lines = json.loads(terminal.says("daemon", "logs", "--json"))
+    assert all(isinstance(each, dict) and each["message"] for each in lines), lines
 
 
 def test_a_set_up_that_fails_shows_what_it_said_first(terminal: Terminal) -> None:

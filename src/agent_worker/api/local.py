@@ -34,6 +34,8 @@ def local(
     What files of the project would execute, or which secrets they would get, a person approves first
     (`agent-worker trust`); until then it is Untrusted. With `trust` the program says yes to what they say when
     it is opened, until it is closed. What your own code hands over needs no approval.
+
+    Keys are found as the daemon finds them: those of `agent-worker key set`, an approved `.env`, the environment.
     """
     return Workers(LocalDoor(project, home, clock, trust=trust))
 

@@ -65,7 +65,7 @@ class LocalProject:
 
 
 def _home_of_person() -> Root | None:
-    """Where a person's approvals are, wherever a program keeps its state. It is not made only to be looked into."""
+    """Where a person's approvals and keys are, wherever a program keeps its state. It is not made to be looked into."""
     with suppress(Refused):  # it is not private, or there is none: nothing is approved
         home = home_directory()
         return Root.private(home) if home.is_dir() else None
@@ -77,7 +77,8 @@ async def open_service(
     project: LocalProject, home: Path | None, clock: Clock | None, program: str, make: MakeCall
 ) -> AsyncIterator[Service]:
     """What was running when an earlier process ended goes on: for values, when they are handed over again."""
-    settings = RuntimeSettings(gate=await asyncio.to_thread(project.gate, clock or SystemClock()))
+    gate, keys = await asyncio.to_thread(lambda: (project.gate(clock or SystemClock()), _home_of_person()))
+    settings = RuntimeSettings(gate=gate, keys=keys)
     if home is not None:
         kept = Root.private(home).location("state.db")
         settings = replace(settings, database=kept, chosen=read_settings(home))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +29,7 @@ from agent_worker.cli.soul import soul
 from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.states import told
+from agent_worker.core.suggestion import slip_of
 from agent_worker.core.text import plural
 
 
@@ -174,6 +176,9 @@ def edit(name: str, settings: tuple[str, ...], as_json: bool) -> None:
         call("PATCH", f"/agents/{part(name)}", changes=changes, project=here())
         return tell("saved", as_json, agent=name, problems=[])
     found = call("GET", f"/agents/{part(name)}", project=here())
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        why = "an editor needs a terminal, and there is none here"
+        raise BadInput(why, hint=f"set single keys: agent-worker agent edit {name} KEY=VALUE")
     click.edit(filename=found["agent"]["file"])
     problems = call("GET", "/status", project=here())["project"]["problems"]
     for problem in () if as_json else problems:
@@ -326,9 +331,12 @@ def _wrong_words(command: str, words: tuple[str, ...], meant: dict[int, str], fo
     if words[0] in verbs:
         form = next(form for form in forms.split(", ") if form.startswith(words[0]))
         return BadInput(f"that is not how {words[0]} is typed", hint=f"agent-worker {command} {form}")
-    verb = f"{meant[len(words)]} " if len(words) in meant else ""
-    example = shlex.join(words) if verb else forms
-    return BadInput(f"say what to do: {forms}", hint=f"agent-worker {command} {verb}{example}")
+    what = f"say what to do: {forms}"
+    if slip := slip_of(words[0], verbs):
+        return BadInput(what, hint=f"did you mean: agent-worker {command} {shlex.join([slip.meant, *words[1:]])}")
+    if verb := meant.get(len(words)):
+        return BadInput(what, hint=f"agent-worker {command} {verb} {shlex.join(words)}")
+    return BadInput(what, hint=f"agent-worker {command} {forms.partition(', ')[0]}")
 
 
 @agent.command()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import deque
+from typing import Any
 
 import click
 
@@ -59,6 +61,14 @@ def logs(count: int, as_json: bool) -> None:
     with file.open(encoding="utf-8", errors="replace") as written:
         lines = [line.rstrip("\n") for line in deque(written, maxlen=count)]
     if as_json:
-        return tell_json(lines)
+        return tell_json([_record(line) for line in lines])
     for line in lines:
         click.echo(clean(line))
+
+
+def _record(line: str) -> Any:
+    """A line of the log as it was meant; what is not JSON (a library wrote it) stays text."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return line

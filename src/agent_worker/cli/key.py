@@ -48,6 +48,8 @@ def set_key(name: str, value: str | None, as_json: bool) -> None:
         told = "a key does not belong in a command line, where others see it and the shell keeps it"
         raise BadInput(told, hint=f"agent-worker key set {name}, then type or paste it")
     given = _asked(variable) if sys.stdin.isatty() else sys.stdin.readline()
+    if not given.strip():
+        raise BadInput("no key was given", hint=f"agent-worker key set {name} < FILE; or without < FILE, on a terminal")
     stored = call("POST", "/keys", name=name, value=given.strip())
     if as_json:
         return tell_json(stored)

@@ -71,11 +71,17 @@ LISTED_BY = {
 }
 
 
+#: Commands that take a team as well as an agent, so that `@` before its name is all that is missing.
+_TAKES_TEAMS = frozenset({"send", "ask", "chat", "peek", "stop", "pause", "resume", "export", "status", "ls", "clear"})
+
+
 def pointed(error: AgentWorkerError, typed: Sequence[str]) -> AgentWorkerError:
     """An error about something that is not there names a command: the same with the name that was probably meant.
 
     Else one that lists what there is, else the help.
     """
+    if error.slip and error.slip.meant.startswith("@") and typed[:1] and typed[0] not in _TAKES_TEAMS:
+        return type(error)(error.message, hint=f"agent-worker status {error.slip.meant}", slip=error.slip)
     if error.slip and (again := _again(error.slip, typed)):
         return type(error)(error.message, hint=f"did you mean: agent-worker {again}", slip=error.slip)
     if not isinstance(error, NotFound) or "agent-worker" in error.hint:

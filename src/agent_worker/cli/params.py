@@ -29,6 +29,9 @@ def _declared(workflow: str) -> list[dict[str, Any]]:
     known = call("GET", "/workflows", project=here(), file=workflow if is_file else None)
     found = known[-1:] if is_file else [one for one in known if one["name"] == workflow]
     if not found:
+        if any(each["name"] == workflow for each in call("GET", "/agents", project=here())):
+            told = f"{workflow} is an agent: it takes a message, and no parameters"
+            raise BadInput(told, hint=f'agent-worker ask {workflow} "…"')
         names = ", ".join(one["name"] for one in known)
         hint = f"agent-worker ls (workflows here: {names})" if names else "agent-worker init"
         raise BadInput(f"there is no workflow {workflow}", hint=hint)

@@ -58,6 +58,7 @@ def run(
     answer, an approval, a key) and nobody is at the terminal: then it is kept, and goes on once you have answered.
     """
     workflow, rest = _which(workflow, rest)
+    workflow, tag = _tagged(workflow, tag)
     message, given = _split(rest)
     wanted = _wanted(workflow, message, given, tag=tag, trust=trust) | ({"model": model} if model else {})
     if not trust:
@@ -148,6 +149,7 @@ def start(
     On a terminal its channel is shown, and you can talk there; Ctrl-C ends that, and the workflow goes on.
     """
     workflow, rest = _which(workflow, rest)
+    workflow, tag = _tagged(workflow, tag)
     message, given = _split(rest)
     wanted = _wanted(workflow, message, given, tag=tag, trust=trust) | ({"model": model} if model else {})
     if not trust:
@@ -178,6 +180,7 @@ def serve(target: str, rest: tuple[str, ...], tag: str, trust: bool) -> None:
 
     TARGET, the message and the parameters are those of `run`. Programs ask the daemon for the same: POST /serve.
     """
+    target, tag = _tagged(target, tag)
     message, given = _split(rest)
     wanted = _wanted(target, message, given, tag=tag, trust=trust)
     (served,) = with_approval(target, lambda: _either(wanted, lambda asked: iter([call("POST", "/serve", **asked)])))
@@ -271,6 +274,16 @@ def _which(workflow: str | None, rest: tuple[str, ...]) -> tuple[str, tuple[str,
             raise BadInput("there is no workflow in this project yet", hint="agent-worker init")
         raise BadInput("say which workflow", hint=f"agent-worker run {known[0]} (workflows here: {', '.join(known)})")
     return known[0], rest if workflow is None else (workflow, *rest)
+
+
+def _tagged(workflow: str, tag: str) -> tuple[str, str]:
+    """`review:pr-123` is the instance pr-123 of review, as in addresses; `github:…` is where a file comes from."""
+    name, colon, written = workflow.partition(":")
+    if not colon or not written or "/" in workflow or workflow.endswith((".yaml", ".yml")):
+        return workflow, tag
+    if tag not in (MAIN, written):
+        raise BadInput(f"two tags are given: {written} and {tag}", hint=f"agent-worker run {name} --tag {tag}")
+    return name, written
 
 
 def _split(rest: tuple[str, ...]) -> tuple[str | None, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from importlib import resources
@@ -123,6 +124,23 @@ def _home() -> Check:
     return "home", True, str(home), ""
 
 
+def _named_port() -> Check | None:
+    """What is wrong with the port that the person named, where the daemon could not listen on it."""
+    import socket
+
+    named = os.environ.get("AGENT_WORKER_PORT", "")
+    if not named.isdecimal() or not 0 < int(named) < 2**16:
+        return None  # its start says what is wrong with that
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind(("127.0.0.1", int(named)))
+        except OSError as error:
+            told = f"it could not start: port {named} of AGENT_WORKER_PORT: {os.strerror(error.errno or 0)}"
+            return "daemon", False, told, "end what listens there, or unset AGENT_WORKER_PORT: then a free one is found"
+    return None
+
+
 def _daemon(fix: bool) -> Check:
     from agent_worker.client.connection import connect, find
 
@@ -131,7 +149,7 @@ def _daemon(fix: bool) -> Check:
     except AgentWorkerError as error:
         return "daemon", False, error.message, error.hint
     if client is None:
-        return "daemon", True, "not running; it starts when it is needed", ""
+        return _named_port() or ("daemon", True, "not running; it starts when it is needed", "")
     return "daemon", True, f"running at {client.found.host}:{client.found.port}", ""
 
 

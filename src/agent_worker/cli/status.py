@@ -28,7 +28,7 @@ def ls(target: str | None, as_json: bool) -> None:
         return _members(target, as_json)
     found = call("GET", "/status", project=here())
     if as_json:
-        return tell_json({kind: found[kind] for kind in ("agents", "instances", "workflows")})
+        return tell_json({kind: found[kind] for kind in ("agents", "instances", "workflows", "broken")})
     _agents(found["agents"])
     _teams(found)
 
@@ -143,6 +143,7 @@ def _teams(found: dict[str, Any]) -> None:
         for name in found["workflows"]
         if name not in begun
     ]
+    rows += [(f"@{name}", told("broken"), "0", "", why) for name, why in found["broken"].items()]
     if not rows:
         return
     echo()

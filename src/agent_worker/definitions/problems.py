@@ -62,6 +62,11 @@ def problems_of(error: ValidationError, source: Source) -> list[Problem]:
     return [_problem(details, source) for details in error.errors(include_url=False)]
 
 
+def in_lines(wrong: Iterable[Problem]) -> str:
+    """What is wrong in one file, for whoever knows which file it is."""
+    return "; ".join(f"line {one.line}: {f'{one.field}: ' if one.field else ''}{one.message}" for one in wrong)
+
+
 def did_you_mean(word: str, known: Sequence[str]) -> str:
     """A hint, or nothing when no known word is near."""
     slip = slip_of(word, known)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Discriminator, Field, Tag
@@ -152,14 +152,24 @@ class ProjectFiles:
             return self
         return replace(self, agents={**self.agents, **more}, workflows={**self.workflows, **flows})
 
+    @property
+    def broken_workflows(self) -> dict[str, list[Problem]]:
+        """Those whose file cannot be used, by the name that the file gives them, with what is wrong."""
+        found: dict[str, list[Problem]] = {}
+        for one in self.problems:
+            file = PurePosixPath(one.file)
+            if file.parent.name == WORKFLOWS and file.stem not in self.workflows:
+                found.setdefault(file.stem, []).append(one)
+        return found
+
     def no_workflow(self, name: str) -> BadInput:
         """The error for whoever asks for a workflow that is not there, or cannot be used."""
-        if broken := [one for one in self.problems if one.file.endswith((f"/{name}.yaml", f"/{name}.yml"))]:
-            return DefinitionError(broken)
-        known = (
-            f"agent-worker ls (workflows here: {', '.join(self.workflows)})" if self.workflows else "agent-worker init"
-        )
-        slip = slip_of(name, self.workflows) or slip_of(name, self.agents)
+        broken = self.broken_workflows
+        if found := canonical(name, broken):
+            return DefinitionError(broken[found])
+        names = sorted((*self.workflows, *broken))
+        known = f"agent-worker ls (workflows here: {', '.join(names)})" if names else "agent-worker init"
+        slip = slip_of(name, names) or slip_of(name, self.agents)
         hint = f"did you mean {slip.meant}?" if slip else known
         return NotFound(f"there is no workflow {name} in {self.root}", hint=hint, slip=slip)
 

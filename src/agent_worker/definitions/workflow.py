@@ -36,6 +36,7 @@ from agent_worker.definitions.fields import (
     Whole,
 )
 from agent_worker.definitions.placeholders import BUILT_IN, OUTPUT, SPACES, is_powerful, is_secret, variable_of
+from agent_worker.definitions.problems import did_you_mean
 from agent_worker.definitions.schedule import Schedule, WorkflowSchedule
 from agent_worker.definitions.script import ScriptEntry
 from agent_worker.files.paths import text_names
@@ -100,6 +101,11 @@ class InlineMember(AgentSettings):
         "name": "has no place here: the key above is the name",
         **dict.fromkeys(("context", "memory", "auto_memory", "soul_evolution"), _NO_PERSONAL_FILES),
     }
+
+    @classmethod
+    def _about_unknown(cls, key: str) -> tuple[str, str]:
+        """A member may also be one of the project's agents: they have the key `ref`."""
+        return ("unknown key", near) if (near := did_you_mean(key, ["ref"])) else super()._about_unknown(key)
 
     def as_agent(self, name: str) -> AgentDefinition:
         fields = {field: getattr(self, field) for field in AgentSettings.model_fields}

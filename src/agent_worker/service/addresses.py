@@ -6,17 +6,20 @@ from collections.abc import Iterable
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import TAG, Address, WorkspaceName, canonical, parse_address
-from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.core.errors import BadInput, NotFound, Slip
 from agent_worker.core.suggestion import slip_of
 from agent_worker.database.database import ProjectDatabase
 from agent_worker.workspaces import workspace_rows
 
 
-def no_agent(name: str, known: Iterable[str], *, hint: str = "") -> NotFound:
-    """The error for whoever names an agent that is not there."""
-    slip = None if hint else slip_of(name, known := list(known))
+def no_agent(name: str, known: Iterable[str], *, workflow: str | None = None) -> NotFound:
+    """The error for whoever names an agent that is not there; `workflow` is what else has this name."""
+    if workflow:
+        channel = Slip(name, f"@{workflow}")
+        return NotFound(f"{workflow} is a workflow, not an agent", hint=f"did you mean @{workflow}?", slip=channel)
+    slip = slip_of(name, known := list(known))
     here = f"agent-worker agent list (agents here: {', '.join(known)})" if known else "agent-worker init"
-    told = f"did you mean {slip.meant}?" if slip else hint or here
+    told = f"did you mean {slip.meant}?" if slip else here
     return NotFound(f"there is no agent {name} in this project", hint=told, slip=slip)
 
 

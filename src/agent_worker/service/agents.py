@@ -17,6 +17,7 @@ from agent_worker.core.errors import AgentWorkerError, BadInput, Problem
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.definitions.problems import in_lines
 from agent_worker.identity.soul import look
 from agent_worker.memory import memory, notes, todos
 from agent_worker.service.learned import Learned, learned_lately
@@ -204,7 +205,7 @@ def _let_go_on(tx: Transaction, agent: str, *, now: int) -> None:
 def _broken(loaded: LoadedProject, name: str) -> AgentView:
     """One whose file cannot be used, and never could since we know it."""
     wrong = loaded.project.wrong_with(name)
-    why = "; ".join(f"line {one.line}: {f'{one.field}: ' if one.field else ''}{one.message}" for one in wrong)
+    why = in_lines(wrong)
     file = str(loaded.project.broken[name])
     return AgentView(
         name, "broken", why, backend="", model="", queued=0, usd_today=0.0, file=file, remedy=_to_edit(wrong)

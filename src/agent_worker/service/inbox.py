@@ -283,7 +283,10 @@ def act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now:
 def _check_action(row: Row, action: Action) -> None:
     can = CAN[row["kind"]]
     if action not in can:
-        raise BadInput(f"{row['kind']}: {action} is not an answer to that", hint=f"it takes: {', '.join(can)}")
+        takes = " or ".join(f"agent-worker inbox {each} {row['id']}" for each in can)
+        if row["kind"] == "key":
+            raise BadInput("this goes on by itself once its key is set", hint=f"agent-worker key set; or {takes}")
+        raise BadInput(f"this is a {row['kind']}, and {action} does not settle it", hint=takes)
 
 
 def _approve(tx: Transaction, row: Row, scope: Scope, *, now: int) -> str:

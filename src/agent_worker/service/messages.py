@@ -226,9 +226,9 @@ def agent_id(loaded: LoadedProject, name: str) -> str:
     if found is None and (broken := canonical(name, loaded.project.broken)) is not None:
         raise DefinitionError(loaded.project.wrong_with(broken))
     if found is None:
-        workflow = canonical(name, loaded.project.workflows)
-        hint = f"{workflow} is a workflow: its channel is @{workflow}" if workflow else ""
-        raise no_agent(name, loaded.agents, hint=hint)
+        if canonical(name, loaded.project.broken_workflows):
+            raise loaded.project.no_workflow(name)
+        raise no_agent(name, loaded.agents, workflow=canonical(name, loaded.project.workflows))
     return loaded.agents[found]
 
 

@@ -6,6 +6,7 @@ import asyncio
 
 from agent_worker.core.disk_space import FreeSpace
 from agent_worker.core.later import dataclass
+from agent_worker.definitions.problems import in_lines
 from agent_worker.definitions.project import ProjectFiles
 from agent_worker.service.agents import AgentView, agents_list
 from agent_worker.service.inbox import inbox_list
@@ -30,6 +31,7 @@ class Status:
     agents: list[AgentView]
     instances: list[Running]
     workflows: list[str]  #: those that files define, running or not
+    broken: dict[str, str]  #: workflows whose file cannot be used, with what is wrong
     waiting: int  #: items in the person's inbox
     disk: FreeSpace
 
@@ -51,6 +53,7 @@ async def status(service: Service, project: str | None = None) -> Status:
         agents=await agents_list(service, project),
         instances=await instances_list(service, project),
         workflows=sorted(loaded.project.workflows),
+        broken={name: in_lines(wrong) for name, wrong in sorted(loaded.project.broken_workflows.items())},
         waiting=len(await inbox_list(service, project)),
         disk=service.runtime.space.look(),
     )

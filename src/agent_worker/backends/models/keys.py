@@ -45,6 +45,7 @@ class KeyRing:
     redact: Redactor
     home: Root | None = None  #: where stored keys are kept; None: this process keeps none
     gate: Gate | None = None
+    attended: bool = True  #: there is a person who can set a key
     _stored: dict[str, str] = field(default_factory=dict, repr=False)
     _projects: dict[Path, dict[str, str]] = field(default_factory=dict, repr=False)
     _unapproved: dict[Path, frozenset[str]] = field(default_factory=dict)  # names
@@ -56,8 +57,8 @@ class KeyRing:
 
     @property
     def can_wait(self) -> bool:
-        """Whether a key that is missing may yet come: there is a person who can set it."""
-        return self.home is not None
+        """Whether a key that is missing may yet come."""
+        return self.attended and self.home is not None
 
     def of(self, root: Path | None = None) -> ProjectEnvironment:
         """The environment as agents of this project see it, now and later."""
