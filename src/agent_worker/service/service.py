@@ -51,6 +51,7 @@ class Service:
         self._instances = RunningInstances(runtime)
         self._all_known = False  # projects of former days were looked for
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.opening_session = asyncio.Lock()  #: of two first questions in a session, one starts it
 
     def now(self) -> int:
         return self.runtime.clock.micros()
