@@ -1,4 +1,4 @@
-"""At the door of editors: whoever speaks ACP there is the user, and gets no more than the user's other commands give."""
+"""At the door of editors: whoever speaks ACP there is the user, and gets no more than other commands give."""
 
 from __future__ import annotations
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import subprocess
+import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -342,8 +346,6 @@ def items(daemon: Served) -> list[dict[str, str]]:
 
 
 def test_the_door_does_not_load_what_runs_agents() -> None:
-    import subprocess
-    import sys
 
     code = (
         "import sys, agent_worker.doors.acp.server\n"
@@ -351,3 +353,12 @@ def test_the_door_does_not_load_what_runs_agents() -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))
+
+
+def test_the_file_for_the_registry_says_what_is_released() -> None:
+    root = Path(__file__).parents[2]
+    told = json.loads((root / "agent.json").read_text())
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    assert (told["id"], told["version"]) == (project["name"], project["version"])
+    assert told["distribution"]["uvx"] == {"package": f"{project['name']}=={project['version']}", "args": ["acp"]}
+    assert told["license"] == project["license"]

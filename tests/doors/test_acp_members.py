@@ -18,7 +18,10 @@ script:
   - say: it is done
 """
 WHO = "prompt: { system: You are one of us. }\n"
-INNER = "agents: { bob: { ref: bob }, careful: { ref: careful }, bold: { ref: bold } }\ndesk: bob\nworkspace: { provider: sqlite }\n"
+INNER = """agents: { bob: { ref: bob }, careful: { ref: careful }, bold: { ref: bold } }
+desk: bob
+workspace: { provider: sqlite }
+"""
 
 
 @pytest.fixture(scope="module")

@@ -56,8 +56,8 @@ from agent_worker.core.later import dataclass
 from agent_worker.doors.acp.asking import Editor
 from agent_worker.doors.acp.pipes import standard_streams
 from agent_worker.doors.acp.texts import message_of, no_session, refusal, shown
-from agent_worker.doors.acp.turn import Place, Turn
-from agent_worker.doors.acp.who import WHO, Choice, choices, modes, options
+from agent_worker.doors.acp.turn import AcpTurn, SessionPlace
+from agent_worker.doors.acp.who import WHO, WhoChoice, choices, modes, options
 
 #: Said in what an agent can do: programs that offer tools know that these go unused, and that nothing is amiss.
 NO_TOOLS = {"agent-worker": {"tools": False}}
@@ -100,11 +100,11 @@ def explained(method: Method) -> Method:
 class AcpSession:
     id: str
     project: str
-    offered: Sequence[Choice]
+    offered: Sequence[WhoChoice]
     who: str
     at: str = ""  #: '' until something is said in it
     is_fixed: bool = False  #: it is a conversation with somebody already
-    turn: Turn | None = None
+    turn: AcpTurn | None = None
 
 
 class AcpDoor:
@@ -260,7 +260,7 @@ class AcpDoor:
         if session.turn is not None:
             await session.turn.close()
         place = await self._place(session)
-        session.turn = Turn(self._daemon, self._editor, place)
+        session.turn = AcpTurn(self._daemon, self._editor, place)
         return await session.turn.begin(text)
 
     async def cancel(self, session_id: str, **_: Any) -> None:
@@ -268,16 +268,16 @@ class AcpDoor:
         if session is not None and session.turn is not None:
             await session.turn.cancel()
 
-    async def _place(self, session: AcpSession) -> Place:
+    async def _place(self, session: AcpSession) -> SessionPlace:
         """Where it is talked in, begun now if nothing was said in it yet or it was stopped."""
         if not session.at.startswith("@") and session.is_fixed:
-            return Place(session.id, session.project, session.at, is_team=False)
+            return SessionPlace(session.id, session.project, session.at, is_team=False)
         tag = session.at.partition(":")[2] or ("main" if session.is_fixed else session.id)
         opened = await self._daemon.call(
             "session_open", {"who": session.who, "session": tag, "project": session.project}
         )
         session.at = opened["at"]
-        return Place(session.id, session.project, opened["at"], opened["is_team"])
+        return SessionPlace(session.id, session.project, opened["at"], opened["is_team"])
 
     # --- finding
 
@@ -320,9 +320,9 @@ class AcpDoor:
             return session
         session.at, session.who, session.is_fixed = there[0]["at"], there[0]["who"], not is_tag(id)
         if session.is_fixed:
-            session.offered = [Choice(session.who, session.at)]
+            session.offered = [WhoChoice(session.who, session.at)]
         elif not any(each.who == session.who for each in session.offered):
-            session.offered = [*session.offered, Choice(session.who, "not here any more")]
+            session.offered = [*session.offered, WhoChoice(session.who, "not here any more")]
         return session
 
     async def _replay(self, session: AcpSession) -> None:

@@ -46,7 +46,7 @@ _LIMITS = ("limit", "incomplete")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SessionPlace:
     """Where a session is talked in."""
 
     session: str  #: what the editor calls it
@@ -55,8 +55,8 @@ class Place:
     is_team: bool
 
 
-class Turn:
-    def __init__(self, daemon: ConnectedDoor, editor: Editor, place: Place) -> None:
+class AcpTurn:
+    def __init__(self, daemon: ConnectedDoor, editor: Editor, place: SessionPlace) -> None:
         self._daemon = daemon
         self._editor = editor
         self._place = place

@@ -23,18 +23,18 @@ WHO = "who"  #: the id of the option
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class WhoChoice:
     who: str  #: `alice`, or `@review`
     about: str
 
 
-async def choices(daemon: ConnectedDoor, project: str, only: str) -> list[Choice]:
+async def choices(daemon: ConnectedDoor, project: str, only: str) -> list[WhoChoice]:
     """Who can be talked with. Raises NotFound where that is nobody."""
     agents = await daemon.call("agents_list", {"project": project})
     teams = await daemon.call("workflows_list", {"project": project})
     found = [
-        *(Choice(each["name"], "an agent") for each in agents if each["state"] != "broken"),
-        *(Choice(f"@{each['name']}", f"a team: {', '.join(each['members'])}") for each in teams),
+        *(WhoChoice(each["name"], "an agent") for each in agents if each["state"] != "broken"),
+        *(WhoChoice(f"@{each['name']}", f"a team: {', '.join(each['members'])}") for each in teams),
     ]
     if only:
         found = [each for each in found if each.who.lower() == only.lower()]
@@ -44,7 +44,7 @@ async def choices(daemon: ConnectedDoor, project: str, only: str) -> list[Choice
     return found
 
 
-def options(offered: Sequence[Choice], chosen: str) -> list[SessionConfigOptionSelect]:
+def options(offered: Sequence[WhoChoice], chosen: str) -> list[SessionConfigOptionSelect]:
     return [
         SessionConfigOptionSelect(
             type="select",
@@ -58,7 +58,7 @@ def options(offered: Sequence[Choice], chosen: str) -> list[SessionConfigOptionS
     ]
 
 
-def modes(offered: Sequence[Choice], chosen: str) -> SessionModeState:
+def modes(offered: Sequence[WhoChoice], chosen: str) -> SessionModeState:
     return SessionModeState(
         current_mode_id=chosen,
         available_modes=[SessionMode(id=c.who, name=c.who, description=c.about) for c in offered],
