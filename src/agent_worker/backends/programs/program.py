@@ -98,7 +98,7 @@ class Program:
             for folder in search_path(self.program_host.environ):
                 if (found := shutil.which(name, path=folder)) and is_elsewhere(folder):
                     return os.path.abspath(found)
-        raise Permanent(f"{names[0]} is not installed", hint=install)
+        raise Permanent(f"{names[0]} is not installed", hint=install, remedy=f"install {self.backend}")
 
     def environment(self) -> dict[str, str]:
         """What it may know of ours: a base set without secrets, and what its definition names."""

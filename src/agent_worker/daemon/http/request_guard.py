@@ -40,10 +40,11 @@ CSP_OF_PAGES = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
     b"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types agent-worker"
 )
+#: What only a file of ours says of itself: it never changes under its name, and there is no secret in it.
+LASTING = "private, max-age=86400, immutable"
 _ALWAYS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-store"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 
@@ -298,10 +299,16 @@ def sending_safely(send: Send, pages: bytes = CSP_OF_PAGES) -> Send:
 
 
 def _safe(headers: Collection[tuple[bytes, bytes]], pages: bytes) -> list[tuple[bytes, bytes]]:
-    ours = {name for name, _ in _ALWAYS} | {b"content-security-policy"}
+    ours = {name for name, _ in _ALWAYS} | {b"content-security-policy", b"cache-control"}
     kept = [(n, v) for n, v in headers if n.lower() not in ours and not n.lower().startswith(b"access-control-")]
     is_page = any(n.lower() == b"content-type" and v.lower().startswith(b"text/html") for n, v in kept)
-    return [*kept, *_ALWAYS, (b"content-security-policy", pages if is_page else CSP_OF_DATA)]
+    lasts = not is_page and (b"cache-control", LASTING.encode()) in headers
+    return [
+        *kept,
+        *_ALWAYS,
+        (b"cache-control", LASTING.encode() if lasts else b"no-store"),
+        (b"content-security-policy", pages if is_page else CSP_OF_DATA),
+    ]
 
 
 async def refuse(refusal: Refusal, receive: Receive, send: Send) -> None:
