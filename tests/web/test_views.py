@@ -288,7 +288,7 @@ def test_two_who_edit_a_document_do_not_overwrite_each_other(guest: Visit) -> No
     daemon.do("POST", "/documents/both.md", at="review", text="theirs")
     page.locator(".doc", has_text="theirs").wait_for()
     page.get_by_role("button", name="Save").click()
-    page.locator("form .told", has_text="both.md").wait_for()
+    page.get_by_text("Somebody else saved it meanwhile").wait_for()
     assert page.get_by_label("Text of both.md").input_value() == "mine"
     assert daemon.ask("GET", daemon.query("/documents/both.md?at=review")).json["text"] == "first\ntheirs"
 
