@@ -97,6 +97,7 @@ class AgentRuntime:
     judge: JudgeTerms = field(default_factory=JudgeTerms)  #: what decides small questions about it
     lacks_key: LacksKey | None = None  #: None: it needs no key, or nobody is there who could set one
     trouble: str = ""  #: what is wrong with its definition: it works by an older one, or not at all
+    remedy: str = ""  #: what mends that, as data
     is_fit: bool = True  #: can it work?
 
     @property
