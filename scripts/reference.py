@@ -156,6 +156,10 @@ def routes() -> str:
         NOTE,
         "Every route needs the daemon's token as a bearer. Arguments go into the path and the query of a `GET` or "
         "`DELETE`, into the path and the JSON body of the others. `/openapi.json` has the types.\n",
+        "In answers, events and what commands print with `--json`, a time is a whole number: microseconds since 1970, "
+        "UTC. Files for people (`channel.jsonl`, `conversations/`, the log) have it as `2026-01-31T09:00:00+00:00`. "
+        "Who said something is its `sender`. A `tool_call` and its `tool_result` have the same `call`; `arguments` is "
+        "an object, without secrets, and long texts in it are cut.\n",
         "| route | what | arguments |",
         "|---|---|---|",
     ]

@@ -67,7 +67,12 @@ def _written(folder: Path, count: int) -> Root:
     lines = recall.invented(recall.load()[0], count)
     for first in range(0, count, A_DAY):
         records = [
-            {"seq": each.position, "who": each.author, "text": each.text, "at": each.at.isoformat() if each.at else ""}
+            {
+                "seq": each.position,
+                "sender": each.author,
+                "text": each.text,
+                "at": each.at.isoformat() if each.at else "",
+            }
             for each in lines[first : first + A_DAY]
         ]
         day = date(2020, 1, 1) + timedelta(days=first // A_DAY)

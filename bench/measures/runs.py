@@ -126,7 +126,7 @@ async def _team(folder: Path) -> Figure:
             with ours.again():
                 team = await project.start("review")
                 await team.quiet()
-            assert [m.who for m in await team.messages()] == ["user", "alice", "bob"]
+            assert [m.sender for m in await team.messages()] == ["user", "alice", "bob"]
     return Figure(
         "two mock agents, from start to quiet",
         ms(ours.wall),

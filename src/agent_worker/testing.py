@@ -50,7 +50,7 @@ def fails(how: Literal["transient", "overloaded", "permanent", "resource", "cras
 
 def assert_said(messages: Sequence[ChannelMessage], *expected: tuple[str, str]) -> None:
     """Exactly this was said, by these, in this order. What differs is shown line by line."""
-    found = [f"{each.who}: {each.text}" for each in messages]
+    found = [f"{each.sender}: {each.text}" for each in messages]
     wanted = [f"{who}: {text}" for who, text in expected]
     if found != wanted:
         raise AssertionError("what was said is not what was expected:\n" + "\n".join(ndiff(wanted, found)))

@@ -26,7 +26,7 @@ async def say(team: Team, *lines: tuple[str, str]) -> None:
 def conversation(root: Path) -> list[tuple[int, str, str]]:
     files = sorted((root / ".agents/alice/conversations").glob("*.jsonl"))
     records = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-    return [(r["seq"], r["who"], r["text"]) for r in records]
+    return [(r["seq"], r["sender"], r["text"]) for r in records]
 
 
 async def test_a_conversation_is_a_file_per_day(tmp_path: Path, clock: TestClock) -> None:
@@ -201,8 +201,15 @@ async def test_R8_a_clock_that_was_set_back_by_a_day_doubles_no_line(tmp_path: P
 async def test_lines_that_are_no_records_of_ours_stop_nobody(tmp_path: Path, clock: TestClock) -> None:
     folder = tmp_path / ".agents/alice/conversations"
     folder.mkdir(parents=True)
-    good = {"seq": 7, "at": "2026-01-01T10:00:00+00:00", "who": "user", "kind": "message", "text": "kept", "run": None}
-    strange = ['{"seq": 8, "text": 5, "who": null}', '{"seq": "x", "text": "y"}', '{"hello": 1}', "not json"]
+    good = {
+        "seq": 7,
+        "at": "2026-01-01T10:00:00+00:00",
+        "sender": "user",
+        "kind": "message",
+        "text": "kept",
+        "run": None,
+    }
+    strange = ['{"seq": 8, "text": 5, "sender": null}', '{"seq": "x", "text": "y"}', '{"hello": 1}', "not json"]
     (folder / "2026-01-01.jsonl").write_text("\n".join([json.dumps(good), *strange]) + "\n")
     async with open_team(tmp_path, "alice", clock=clock) as team:
         await say(team, ("hi", "hello"))

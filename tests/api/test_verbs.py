@@ -104,7 +104,7 @@ async def test_a_typed_answer_is_checked_and_asked_for_again(workers: Workers) -
     )
     answer = await workers.ask(ann, "A city?", output=City)
     assert answer.output == City(name="Lisbon", people=545000)
-    said = [each.text for each in await workers.messages(ann) if each.who == "user"]
+    said = [each.text for each in await workers.messages(ann) if each.sender == "user"]
     assert said[0].startswith("A city?\n\nAnswer with JSON only")
     assert "nobody lives there" in said[2]
 
@@ -123,7 +123,7 @@ async def test_a_typed_answer_that_never_comes_is_told(workers: Workers) -> None
     (item,) = await workers.inbox()
     assert (item.kind, item.agent) == ("failure", "ann")
     assert item.text.startswith("ann failed: ann did not answer with what was asked for, 3 times")
-    assert (await workers.messages(ann))[-1].who == "system"
+    assert (await workers.messages(ann))[-1].sender == "system"
     with pytest.raises(BackendFailure, match="ann did not answer with what was asked for, 3 times"):
         await workers.ask(ann, "A city?", output=City, key="city")
     assert len(await workers.inbox()) == 1

@@ -69,7 +69,7 @@ def test_M5_M6_a_session_is_no_identity(daemon: Served, alice: Insider, bob: Ins
     id = {"bobs": bob.token, "guessed": uuid.uuid4().hex, "empty": "", "a name": "bob"}[how]
     ok, _ = alice.call("channel_send", f"Mcp-Session-Id: {id}", text=f"who am I ({how})?")
     assert ok
-    assert [line["who"] for line in said(daemon, "review:a") if f"({how})" in line["text"]] == ["alice"]
+    assert [line["sender"] for line in said(daemon, "review:a") if f"({how})" in line["text"]] == ["alice"]
     for method in ("GET", "DELETE"):
         answer = daemon.ask(method, "/mcp", f"Mcp-Session-Id: {id}", "Accept: text/event-stream", token=alice.token)
         assert 400 <= answer.status < 500, answer

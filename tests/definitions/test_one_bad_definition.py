@@ -99,7 +99,9 @@ def a_file(path: Path) -> None:
 
 
 HOME = ".agents/alice"
-SPEECH = '{"seq": 1, "at": "2026-01-01T00:00:00+00:00", "who": "user", "kind": "message", "text": "x", "run": null}\n'
+SPEECH = (
+    '{"seq": 1, "at": "2026-01-01T00:00:00+00:00", "sender": "user", "kind": "message", "text": "x", "run": null}\n'
+)
 
 KINDS: dict[str, Kind] = {
     # where its folder is

@@ -267,7 +267,7 @@ async def test_a_session_is_listed_loaded_and_gone_on_with_by_another_editor(dae
         assert door.editor.said() == "I have looked at this: the first thing\n\n"
         await door.prompt(session, "the second thing")
         lines = daemon.client.request("GET", daemon.query(f"/messages?at=@alice:{session}"))[1]
-        said = [line["text"] for line in lines if line["who"] == "user"]
+        said = [line["text"] for line in lines if line["sender"] == "user"]
         assert said == ["the first thing", "the second thing"]
     async with opened(daemon) as door:
         await door.agent.resume_session(cwd=str(daemon.project), session_id=session, mcp_servers=[])
@@ -286,7 +286,7 @@ async def test_conversations_of_elsewhere_are_sessions_too(daemon: Served) -> No
         assert "said in a terminal" in door.editor.said("user_message_chunk")
         await door.prompt("bob", "and in an editor")
         lines = daemon.client.request("GET", daemon.query("/messages?at=bob"))[1]
-        assert [line["text"] for line in lines if line["who"] == "user"][-1] == "and in an editor"
+        assert [line["text"] for line in lines if line["sender"] == "user"][-1] == "and in an editor"
         await door.agent.load_session(cwd=str(daemon.project), session_id="@review:pr-1", mcp_servers=[])
         await door.prompt("@review:pr-1", "@bob go on")
         assert "**bob:** I have looked at this: bob go on" in door.editor.said()

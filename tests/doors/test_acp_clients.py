@@ -69,7 +69,7 @@ def test_acpx_goes_on_with_a_session_in_which_a_member_is_approved(daemon: Serve
         (session,) = daemon.client.request("GET", daemon.query("/sessions"))[1]
         assert session["title"] == "@careful go", "both were said in one session of ours"
         lines = daemon.client.request("GET", daemon.query(f"/messages?at={session['at']}"))[1]
-        assert [line["text"] for line in lines if line["who"] == "user"] == ["@careful go", "and now?"]
+        assert [line["text"] for line in lines if line["sender"] == "user"] == ["@careful go", "and now?"]
     finally:
         acpx(daemon, "@review", "sessions", "close")
 

@@ -106,7 +106,7 @@ async def test_a_link_is_for_what_was_told_and_for_nothing_else(tmp_path: Path) 
         await one.team.change("inbox_item", text="may I delete everything?")
         with pytest.raises(DeadLink, match="what is asked has changed"):
             await answer_by_link(one.service, secret, "answer", "red")
-        with pytest.raises(BadInput, match="approve is not an answer"):
+        with pytest.raises(BadInput, match="approve does not settle it"):
             await answer_by_link(one.service, await one.secret(), "approve")
         assert [row["state"] for row in await one.team.asked()] == ["open"]
 

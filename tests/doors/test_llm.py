@@ -55,4 +55,4 @@ def test_llm_goes_on_with_a_conversation(home: Path, key: str, daemon: Served) -
     llm(home, "--key", key, "-m", "alice", "one")
     llm(home, "--key", key, "-c", "two")
     lines = daemon.client.request("GET", daemon.query("/messages?at=alice"))[1]
-    assert [line["text"] for line in lines if line["who"] == "user"][-2:] == ["one", "two"]
+    assert [line["text"] for line in lines if line["sender"] == "user"][-2:] == ["one", "two"]

@@ -96,7 +96,7 @@ def test_only_the_last_message_is_new(client: openai.OpenAI, daemon: Served) -> 
     before = [{"role": "system", "content": "Be brief."}, *chat("said long ago"), {"role": "assistant", "content": "?"}]
     client.chat.completions.create(model="fresh", messages=[*before, *chat("what is new")])  # type: ignore[arg-type]
     lines = daemon.client.request("GET", daemon.query("/messages?at=fresh"))[1]
-    assert [line["text"] for line in lines if line["who"] == "user"] == ["what is new"]
+    assert [line["text"] for line in lines if line["sender"] == "user"] == ["what is new"]
 
 
 def test_what_an_agent_used_comes_as_items_that_are_done(client: openai.OpenAI) -> None:
@@ -134,7 +134,7 @@ def test_a_session_is_a_workspace_of_its_own(client: openai.OpenAI, daemon: Serv
     client.chat.completions.create(model=model, messages=chat("three"), extra_headers={"X-Session-Id": "talk"})
     client.chat.completions.create(model=model, messages=chat("elsewhere"), user="someone@example.org")
     lines = daemon.client.request("GET", daemon.query(f"/messages?at=@{name}:talk"))[1]
-    assert [line["text"] for line in lines if line["who"] == "user"] == ["one", "two", "three"]
+    assert [line["text"] for line in lines if line["sender"] == "user"] == ["one", "two", "three"]
     assert client.responses.retrieve(first.id).output_text == "I have looked at this: one"
 
 
@@ -149,7 +149,7 @@ def test_a_session_outlives_the_daemon(tmp_path: Path) -> None:
             second = client.responses.create(model="alice", input="two", previous_response_id=first.id)
             assert second.output_text == "I have looked at this: two"
         lines = again.request("GET", daemon.query("/messages?at=@alice:lasting"))[1]
-        assert [line["text"] for line in lines if line["who"] == "user"] == ["one", "two"]
+        assert [line["text"] for line in lines if line["sender"] == "user"] == ["one", "two"]
 
 
 def test_what_waits_for_the_person_says_so_and_is_found_later(client: openai.OpenAI, daemon: Served) -> None:

@@ -129,12 +129,12 @@ def check_logs(scene: Scene) -> None:
         assert records(scene.workspace / "channel.jsonl", "seq", "id", "sender", "text") == wanted
         for member in rows(scene, "select * from member where workspace = :w", w=workspace["id"]):
             path = scene.workspace / "history" / f"{member['name']}.jsonl"
-            assert records(path, "seq", "who", "text") == talk(scene, member["agent"], workspace["id"])
+            assert records(path, "seq", "sender", "text") == talk(scene, member["agent"], workspace["id"])
         for resource in rows(scene, "select * from resource where workspace = :w", w=workspace["id"]):
             assert (scene.workspace / "resources" / resource["id"]).read_text() == resource["text"]
     for agent in rows(scene, "select * from agent where home = ''"):
         folder = scene.project / ".agents" / agent["name"] / "conversations"
-        found = [line for path in sorted(folder.glob("*.jsonl")) for line in records(path, "seq", "who", "text")]
+        found = [line for path in sorted(folder.glob("*.jsonl")) for line in records(path, "seq", "sender", "text")]
         assert found == talk(scene, agent["id"], "")
 
 

@@ -96,7 +96,9 @@ def test_a_document_is_found_by_its_name_and_gone_when_it_is(home: Root, librari
 def said(home: Root, day: str, *texts: str) -> Path:
     path = home.path / "conversations" / f"{day}.jsonl"
     path.parent.mkdir(exist_ok=True)
-    lines = [{"seq": n, "who": "user", "text": text, "at": f"{day}T09:00:00+00:00"} for n, text in enumerate(texts, 1)]
+    lines = [
+        {"seq": n, "sender": "user", "text": text, "at": f"{day}T09:00:00+00:00"} for n, text in enumerate(texts, 1)
+    ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 

@@ -46,7 +46,7 @@ def remember_something(home: Root, chance: random.Random) -> None:
             day = chance.randrange(1, 9)
             at = f"2026-03-0{day}T09:00:00+00:00"
             texts = [words(chance, 6) for _ in range(chance.randrange(1, 6))]
-            lines = [{"seq": next(NUMBERS), "at": at, "who": "ann", "text": text} for text in texts]
+            lines = [{"seq": next(NUMBERS), "at": at, "sender": "ann", "text": text} for text in texts]
             append_records(home, f"conversations/2026-03-0{day}.jsonl", lines)
         case _:
             if known := notes.names(home):

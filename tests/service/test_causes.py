@@ -38,12 +38,12 @@ async def test_a_run_knows_the_messages_that_led_to_it_and_the_runs_it_woke(here
     await here.do("send", to="@duo", message="@alice begin")
     await (await here.workspace("duo")).quiet()
     first, second = await explained(here, "alice"), await explained(here, "bob")
-    assert [(each["seq"], each["who"], each["run"]) for each in first["causes"]["chain"]] == [(1, "user", None)]
+    assert [(each["seq"], each["sender"], each["run"]) for each in first["causes"]["chain"]] == [(1, "user", None)]
     assert [(each["agent"], each["id"], each["seq"]) for each in first["causes"]["woke"]] == [
         ("bob", second["run"]["id"], 2)
     ]
     chain = second["causes"]["chain"]
-    assert [(each["who"], each["text"]) for each in chain] == [
+    assert [(each["sender"], each["text"]) for each in chain] == [
         ("user", "@alice begin"),
         ("alice", "@bob please check"),
     ]

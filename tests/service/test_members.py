@@ -40,7 +40,7 @@ async def states(here: House, instance: str) -> dict[str, str]:
 
 
 async def said_in(here: House, at: str) -> list[str]:
-    return [line["text"] for line in await here.do("read", at=at) if line["who"] not in ("user", "system")]
+    return [line["text"] for line in await here.do("read", at=at) if line["sender"] not in ("user", "system")]
 
 
 async def answered(here: House, at: str, count: int) -> list[str]:
@@ -189,7 +189,7 @@ async def test_a_cleared_conversation_is_in_no_prompt_and_can_still_be_looked_up
         await here.ask("alice", "the word is heron")
         assert await here.do("clear", at="alice") == "alice"
         assert await here.do("read", at="alice", last=True) == []
-        assert [line["who"] for line in await here.do("read", at="alice")] == ["user", "alice"]
+        assert [line["sender"] for line in await here.do("read", at="alice")] == ["user", "alice"]
         await here.ask("alice", "what was the word?")
         (run, *_) = await here.do("runs_list")
         sections = (await here.do("explain", run=run["id"]))["sections"]

@@ -45,7 +45,7 @@ async def test_members_and_people_search_the_same_index(here: House, tmp_path: P
     await here.do("send", to="@duo", message="the purple canary sings at midnight")
     await here.do("doc_write", at="@duo", name="birds.md", text="A canary eats seeds.\n")
     (said, written) = sorted(await here.do("search", query="canary"), key=lambda each: each["document"])
-    assert (said["at"], said["who"], said["seq"]) == ("@duo", "user", 1)
+    assert (said["at"], said["sender"], said["seq"]) == ("@duo", "user", 1)
     assert (written["document"], written["text"]) == ("birds.md", "A canary eats seeds.")
     assert "matches 'canary'" in said["why"]
     for agent in ("alice", "bob"):

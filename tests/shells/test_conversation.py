@@ -211,7 +211,10 @@ def test_what_comes_through_a_pipe_is_added_to_the_message(terminal: Terminal) -
     terminal.says("ask", "alice", "summarise", stdin="line one\nline two\n")
     terminal.says("ask", "alice", "hello", stdin="")
     asked = [json.loads(line) for line in terminal.says("peek", "alice", "--json").splitlines()]
-    assert [line["text"] for line in asked if line["who"] == "user"] == ["summarise\n\nline one\nline two\n", "hello"]
+    assert [line["text"] for line in asked if line["sender"] == "user"] == [
+        "summarise\n\nline one\nline two\n",
+        "hello",
+    ]
 
 
 # --- serve --------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def test_a_message_is_sent_and_answered(daemon: Served, tmp_path: Path) -> None:
     answer = daemon.do("POST", "/ask", agent="alice", message="what is left to do?")
     assert (answer["state"], answer["text"]) == ("done", "I have looked at this: what is left to do?")
     lines = daemon.client.request("GET", daemon.query("/messages?at=alice"))[1]
-    assert [line["who"] for line in lines] == ["user", "alice", "user", "alice"]
+    assert [line["sender"] for line in lines] == ["user", "alice", "user", "alice"]
 
 
 def test_a_workflow_is_started_talked_to_and_stopped(daemon: Served, tmp_path: Path) -> None:

@@ -89,8 +89,8 @@ async def test_a_team_is_asked_like_an_agent_and_what_all_said_is_told(door: Doo
         answered = await until_over(client, asked)
     assert answered["text"] == "it is fine"
     assert answered["said"] == [
-        {"who": "alice", "text": "@bob what do you think?"},
-        {"who": "bob", "text": "it is fine"},
+        {"sender": "alice", "text": "@bob what do you think?"},
+        {"sender": "bob", "text": "it is fine"},
     ]
 
 
@@ -102,7 +102,7 @@ async def test_a_workflow_returns_what_its_team_said_and_wrote(door: Door) -> No
         ran = await ask(client, "workflow_run", project=root(door), workflow="check", params=params)
         ended = await until_over(client, ran)
         assert (ended["state"], ended["text"]) == ("done", "seen")
-        assert [each["who"] for each in ended["said"]] == ["alice", "bob"]
+        assert [each["sender"] for each in ended["said"]] == ["alice", "bob"]
         assert ended["documents"] == ["report.md"]
         where = {"project": root(door), "at": ended["at"]}
         assert "report.md" in (await ask(client, "doc_list", **where))["result"]
@@ -124,7 +124,7 @@ async def test_agents_are_called_together_for_one_question(door: Door) -> None:
     async with door.client(ADMIN) as client:
         team = await ask(client, "team_start", project=root(door), agents=["bob", "alice"], message="go")
         ended = await until_over(client, team)
-        assert [each["who"] for each in ended["said"]] == ["bob", "alice"]
+        assert [each["sender"] for each in ended["said"]] == ["bob", "alice"]
         for wrong in ([], ["bob", "nobody"]):
             refused = await client.call_tool("team_start", {"project": root(door), "agents": wrong, "message": "go"})
             assert refused.is_error

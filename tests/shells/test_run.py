@@ -213,7 +213,7 @@ def test_R6_a_stopping_daemon_says_so_and_the_next_one_goes_on(tmp_path: Path) -
         try:
             assert eventually(lambda: instance(again, "review")["state"] == "stopped")
             lines = client.request("GET", again.query("/messages?at=@review"))[1]
-            assert [line["who"] for line in lines] == ["user", "alice"]
+            assert [line["sender"] for line in lines] == ["user", "alice"]
         finally:
             again.process.kill()
 

@@ -276,7 +276,9 @@ async def test_history_is_read_by_days_and_times(tmp_path: Path) -> None:
 async def test_what_is_older_than_what_a_new_database_took_over_is_pointed_to(tmp_path: Path, clock: TestClock) -> None:
     folder = tmp_path / ".agents/alice/conversations"
     folder.mkdir(parents=True)
-    line = '{{"seq": {n}, "at": "2026-01-01T10:00:00+00:00", "who": "user", "kind": "message", "text": "line {n}"}}\n'
+    line = (
+        '{{"seq": {n}, "at": "2026-01-01T10:00:00+00:00", "sender": "user", "kind": "message", "text": "line {n}"}}\n'
+    )
     (folder / "2026-01-01.jsonl").write_text("".join(line.format(n=n) for n in range(1, 1501)))
     async with open_team(tmp_path, "alice", clock=clock) as team:
         assert "1500. user: line 1500" in await use(team, "alice", "history_read", limit=1)

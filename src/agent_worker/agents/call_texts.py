@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
 
 from agent_worker.core.redaction import Redactor
 from agent_worker.core.text import plural
 from agent_worker.tools.tool import Call
 
 SHOWN = 2000  # characters of arguments and results that whoever looks on gets to see
+_MOST = 50  # arguments of a call that are shown
 RESULT_LIMIT = 64 * 1024  # characters of one result that a model gets to see
 
 
@@ -21,6 +24,18 @@ class CallTexts:
     def shown(self, text: str) -> str:
         """Its beginning. Redacted before it is cut there: half a secret is not recognised."""
         return self._redact(text[: 4 * SHOWN])[:SHOWN]
+
+    def arguments(self, call: Call) -> dict[str, Any]:
+        """The arguments of a call by their names, for whoever looks on."""
+        return {self._redact(name): self._argument(value) for name, value in [*call.arguments.items()][:_MOST]}
+
+    def _argument(self, value: object) -> Any:
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if not isinstance(value, str) and len(text := json.dumps(value, ensure_ascii=False)) <= SHOWN:
+            with suppress(ValueError):  # what was cut out of it may have held it together
+                return json.loads(self._redact(text))
+        return self.readable(value)
 
     def readable(self, value: object) -> str:
         """An argument as a person reads it: text as it is, with its line breaks; its beginning, if it is long."""

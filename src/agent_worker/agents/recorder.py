@@ -17,7 +17,7 @@ from typing import Any
 
 from agent_worker.agents.call_order import CallOrder, CallSlot
 from agent_worker.agents.call_record import CallRecord
-from agent_worker.agents.call_texts import CallTexts, as_json, call_digest
+from agent_worker.agents.call_texts import CallTexts, call_digest
 from agent_worker.agents.origin import RunOrigin
 from agent_worker.agents.program_calls import ProgramCalls, say_if_lost
 from agent_worker.agents.prompt_texts import PromptTexts
@@ -155,9 +155,10 @@ class RunRecorder:
     def _show(self, call: Call, result: Result | None = None, *, own: bool = False) -> None:
         self.has_acted = True
         self.finish_saying()
-        about = self._about() | {"tool": self._recording.redact(call.tool), "own": own}
+        redact = self._recording.redact
+        about = self._about() | {"tool": redact(call.tool), "call": redact(call.id), "own": own}
         if result is None:
-            self._recording.bus.publish(Called(**about, arguments=self._texts.shown(as_json(call))))
+            self._recording.bus.publish(Called(**about, arguments=self._texts.arguments(call)))
         else:
             self._recording.bus.publish(Returned(**about, text=self._texts.shown(result.text), ok=result.ok))
 

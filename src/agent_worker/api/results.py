@@ -155,7 +155,8 @@ class ToolStarted:
 
     agent: str
     tool: str
-    arguments: str  #: JSON, its beginning if it is long, without secrets
+    arguments: Mapping[str, Any]  #: without secrets; long ones are cut
+    call: str = ""  #: the id of the call: its result comes under the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +167,7 @@ class ToolFinished:
     tool: str
     text: str
     ok: bool = True
+    call: str = ""  #: the id of the call
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,7 @@ class Asked:
 class NewMessage:
     """Somebody spoke in a channel."""
 
-    who: str
+    sender: str
     text: str
     seq: int
     mentions: tuple[str, ...] = ()
@@ -237,7 +239,7 @@ StreamEvent: TypeAlias = HappeningEvent | Asked | Answer[str] | TeamAnswer
 class ChannelMessage:
     """One entry of a channel, or of a conversation."""
 
-    who: str
+    sender: str
     text: str
     seq: int
     at: int  #: microseconds since 1970
@@ -282,13 +284,13 @@ def event_of(data: Mapping[str, Any]) -> HappeningEvent:
         case {"event": "chunk", "name": agent, "text": text}:
             return TextChunk(agent, text)
         case {"event": "tool_call", "name": agent, "tool": tool, "arguments": arguments}:
-            return ToolStarted(agent, tool, arguments)
+            return ToolStarted(agent, tool, arguments, data.get("call", ""))
         case {"event": "tool_result", "name": agent, "tool": tool, "text": text, "ok": ok}:
-            return ToolFinished(agent, tool, text, ok)
+            return ToolFinished(agent, tool, text, ok, data.get("call", ""))
         case {"event": "step", "name": agent, "tokens": tokens, "usd": usd, "estimated": estimated}:
             return StepUsage(agent, tokens, usd, estimated)
-        case {"event": "message", "sender": who, "text": text, "seq": seq}:
-            return NewMessage(who, text, seq, tuple(data.get("mentions", ())))
+        case {"event": "message", "sender": sender, "text": text, "seq": seq}:
+            return NewMessage(sender, text, seq, tuple(data.get("mentions", ())))
         case {"event": "waiting", "name": agent, "what": what}:
             return NowWaiting(agent, what, data.get("reason", ""))
         case {"event": "started", "name": agent, "run": run}:

@@ -40,7 +40,7 @@ class RunningTeam:
     async def messages(self, *, since: int = 0) -> list[ChannelMessage]:
         """What was said in the channel."""
         found = await self._operate("read", at=f"@{self.name}", since=since, limit=1000)
-        return [ChannelMessage(each["who"], each["text"], each["seq"], each["at"]) for each in found]
+        return [ChannelMessage(each["sender"], each["text"], each["seq"], each["at"]) for each in found]
 
     async def events(self) -> AsyncIterator[HappeningEvent]:
         """What happens in it from now on: `async for event in await team.events()`."""
@@ -77,7 +77,7 @@ class RunningTeam:
         return await self.workers.operate(operation, project=self.project, **arguments)
 
     async def _ended(self, summary: Mapping[str, Any]) -> TeamAnswer:
-        said = [each for each in await self.messages() if each.who not in ("user", "system")]
+        said = [each for each in await self.messages() if each.sender not in ("user", "system")]
         return team_answer(summary, said[-1].text if said else "")
 
 

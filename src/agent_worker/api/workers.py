@@ -269,7 +269,7 @@ class Workers:
         name = await self._named(at)
         address = f"@{name}" if isinstance(at, RunningTeam) else name
         found = await self.operate("read", at=address, project=self._door.project, since=since, limit=1000)
-        return [ChannelMessage(each["who"], each["text"], each["seq"], each["at"]) for each in found]
+        return [ChannelMessage(each["sender"], each["text"], each["seq"], each["at"]) for each in found]
 
     async def inbox(self) -> list[InboxItem]:
         """Everything that waits for a person."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -189,7 +190,8 @@ def edit(name: str, settings: tuple[str, ...], as_json: bool) -> None:
         call("PATCH", f"/agents/{part(name)}", changes=changes, project=here())
         return tell("saved", as_json, agent=name, problems=[])
     found = call("GET", f"/agents/{part(name)}", project=here())
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    chosen = os.environ.get("VISUAL") or os.environ.get("EDITOR")  # which may well be a script
+    if not chosen and not (sys.stdin.isatty() and sys.stdout.isatty()):
         why = "an editor needs a terminal, and there is none here"
         raise BadInput(why, hint=f"set single keys: agent-worker agent edit {name} KEY=VALUE")
     click.edit(filename=found["agent"]["file"])

@@ -349,7 +349,7 @@ def _show_history(console: Console, address: str, count: int = _HISTORY) -> int:
     lines = call("GET", "/messages", at=address, limit=count, last=True, project=here())
     view = LiveView(console, me="you")
     for line in lines:
-        view.message(line["who"], for_people(line))
+        view.message(line["sender"], for_people(line))
     return int(lines[-1]["seq"]) if lines else 0
 
 

@@ -69,7 +69,7 @@ def suggestions(workflow: str, as_json: bool) -> None:
     found = call("GET", "/suggestions", at=workflow, project=here())
     if as_json:
         return tell_json(found)
-    rows = [(str(each["seq"]), each["who"], each["document"], each["text"].strip()) for each in found]
+    rows = [(str(each["seq"]), each["sender"], each["document"], each["text"].strip()) for each in found]
     tell_table(("number", "who", "document", "suggests"), rows, empty="nothing is suggested")
 
 

@@ -48,7 +48,8 @@ class LiveView:
                 self._does(name, f"uses {tool}")
                 if self._verbose:
                     whose = " (its own)" if record.get("own") else ""
-                    self._line(name, f"→ {tool}{whose} {record.get('arguments', '')[:200]}", "bright_black")
+                    given = json.dumps(record.get("arguments", {}), ensure_ascii=False)
+                    self._line(name, f"→ {tool}{whose} {given[:200]}", "bright_black")
             case {"event": "tool_result", "name": name, "ok": ok, "text": text}:
                 self._does(name, "is thinking")
                 if self._verbose and not ok:

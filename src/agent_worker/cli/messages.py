@@ -119,7 +119,7 @@ def search(question: tuple[str, ...], at: str | None, limit: int, as_json: bool)
         return tell_json(found)
     for each in found:
         place = f"{each['at']} {each['document'] or '#' + str(each['seq'])}"
-        who = f"{paint(clean(each['who']), 'cyan', bold=True)}: " if each["who"] else ""
+        who = f"{paint(clean(each['sender']), 'cyan', bold=True)}: " if each["sender"] else ""
         echo(f"{paint(clean(place), 'bright_black')} {who}{clean(each['text'][:LONGEST_FOUND])}")
         echo(f"  {paint(clean(each['why']), 'bright_black')}")
     if not found:
@@ -134,7 +134,7 @@ def _tell_under_way(at: str) -> int:
     direct = [work for work in queue if work["workspace"] is None]
     for work in direct:
         text = f"{work['text']} ({told(work['state'])})"
-        _tell({"at": work["queued_at"], "who": work["sender"], "text": text})
+        _tell({"at": work["queued_at"], "sender": work["sender"], "text": text})
     return len(direct)
 
 
@@ -157,7 +157,7 @@ def _follow(events: Iterator[ServerEvent], *, since: int, as_json: bool) -> None
 def _tell(line: dict[str, Any]) -> None:
     at = datetime.fromtimestamp(line["at"] / 1e6).strftime("%H:%M")
     head, *rest = _lines(line) or [""]
-    echo(f"{paint(at, 'bright_black')} {paint(clean(line['who']), 'cyan', bold=True)} {_mark(line)}{head}")
+    echo(f"{paint(at, 'bright_black')} {paint(clean(line['sender']), 'cyan', bold=True)} {_mark(line)}{head}")
     for more in rest:
         echo(f"      {more}")
 
@@ -170,7 +170,7 @@ def _lines(line: Mapping[str, Any]) -> list[str]:
     from agent_worker.cli.prose import drawn
     from agent_worker.cli.wrapping import cells
 
-    first = cells(clean(f"hh:mm {line['who']} {'[taken back] ' if line.get('held') else ''}"))
+    first = cells(clean(f"hh:mm {line['sender']} {'[taken back] ' if line.get('held') else ''}"))
     return drawn(for_people(line), columns - 7, first=first - 6)
 
 

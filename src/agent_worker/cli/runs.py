@@ -84,9 +84,9 @@ def _tell_causes(causes: dict[str, Any]) -> None:
     for each in causes["chain"]:
         by = f" in {each['run']}" if each["run"] else ""
         about = f" (vote {each['proposal']})" if each["proposal"] else ""
-        echo(f"because: @{each['workspace']} #{each['seq']} by {clean(each['who'])}{by}{about}")
+        echo(f"because: @{each['workspace']} #{each['seq']} by {clean(each['sender'])}{by}{about}")
     for each in causes["beside"]:
-        echo(f"with it: @{each['workspace']} #{each['seq']} by {clean(each['who'])}")
+        echo(f"with it: @{each['workspace']} #{each['seq']} by {clean(each['sender'])}")
     for each in causes["woke"]:
         echo(f"woke: {clean(each['agent'])} by #{each['seq']}, {told(each['state'])}: {each['id']}")
     if causes["copy"]:

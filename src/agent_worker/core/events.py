@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
-from dataclasses import fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 from agent_worker.core.later import dataclass, pattern
@@ -154,7 +154,8 @@ class Delta(RunEvent):
 class Called(RunEvent):
     event = "tool_call"
     tool: str
-    arguments: str
+    call: str = ""  #: the id of the call: its result comes under the same
+    arguments: Mapping[str, Any] = field(default_factory=dict)  #: without secrets; long ones are cut
     own: bool = False  #: a coding program uses a tool of its own: we are told of it, and had no part in it
 
 
@@ -162,6 +163,7 @@ class Called(RunEvent):
 class Returned(RunEvent):
     event = "tool_result"
     tool: str
+    call: str = ""  #: the id of the call
     text: str
     ok: bool = True
     own: bool = False

@@ -21,7 +21,7 @@ class CausingMessage:
     """One message on the way to a run."""
 
     seq: int
-    who: str
+    sender: str
     text: str  #: its beginning
     at: int
     workspace: str  #: its name

@@ -50,7 +50,7 @@ class MessageView:
     """One entry of a channel or a conversation."""
 
     seq: int
-    who: str
+    sender: str
     text: str
     at: int
     kind: str = "message"

@@ -42,7 +42,7 @@ class WorkNow:
 class LastWord:
     at: str  #: the workspace, as it is addressed
     seq: int
-    who: str
+    sender: str
     text: str
     time: int
 

@@ -22,7 +22,7 @@ class SearchResult:
     at: str  #: the workspace, as it is addressed
     text: str
     why: str  #: "matches 'deploy', 'friday'; said by bob; 3 days ago"
-    who: str = ""  #: said it; '' for a document
+    sender: str = ""  #: said it; '' for a document
     seq: int | None = None  #: of the message
     document: str = ""  #: '' for a message
     time: int | None = None  #: of the message, in microseconds since 1970

@@ -44,7 +44,7 @@ async def suggestion_decide(
     if not await database.write(suggestions.decide, id, seq, "applied" if verdict == "apply" else "refused"):
         raise Refused(f"#{seq} was decided already", hint=f"agent-worker doc suggestions {at}")
     done = f"was added to {found.document}" if verdict == "apply" else f"for {found.document} was not taken"
-    told = f"What {found.who} suggested in #{seq} {done}."
+    told = f"What {found.sender} suggested in #{seq} {done}."
     await database.write(_tell, id, told, now=service.now())
     return SuggestionVerdict(seq, told)
 

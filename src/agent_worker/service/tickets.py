@@ -42,7 +42,7 @@ _SAID_CHARS = 4000  # of each
 
 @dataclass(frozen=True, slots=True)
 class SaidBy:
-    who: str
+    sender: str
     text: str
 
 

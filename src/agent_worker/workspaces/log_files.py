@@ -265,7 +265,7 @@ def _append(places: Mapping[Target, Place], lacking: Mapping[Target, Lines]) -> 
 def _as_record(row: channel.Message | threads.ThreadEntry) -> dict[str, object]:
     at = from_micros(row.at).isoformat(timespec="milliseconds")
     if isinstance(row, threads.ThreadEntry):
-        return {"seq": row.seq, "at": at, "who": row.who, "kind": row.kind, "text": row.text, "run": row.run}
+        return {"seq": row.seq, "at": at, "sender": row.who, "kind": row.kind, "text": row.text, "run": row.run}
     return {
         "seq": row.seq,
         "id": row.id,
@@ -287,7 +287,7 @@ def _as_talk(record: Mapping[str, Any]) -> threads.ThreadEntry | None:
     match record:
         case {"held": True}:
             return None
-        case {"seq": int(seq), "who": str(who), "text": str(text), "at": str(at)} if 0 <= seq < FARTHEST:
+        case {"seq": int(seq), "sender": str(who), "text": str(text), "at": str(at)} if 0 <= seq < FARTHEST:
             kind: Literal["message", "failure"] = "failure" if record.get("kind") == "failure" else "message"
             try:
                 when = micros(datetime.fromisoformat(at))

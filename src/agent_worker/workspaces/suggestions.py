@@ -21,7 +21,7 @@ class Suggestion:
 
     seq: int
     document: str
-    who: str
+    sender: str
     text: str
     at: int
     state: str  #: open | applied | refused

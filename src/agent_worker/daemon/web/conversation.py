@@ -209,7 +209,7 @@ def _row(line: MessageView, view: ProposalView | None, at: str, project: str | N
     attributes: dict[str, Attribute] = {
         "data_seq": line.seq,
         "data_id": line.id or None,
-        "data_who": line.who,
+        "data_who": line.sender,
         "data_at": line.at,
         "data_run": line.run,
     }
@@ -217,12 +217,12 @@ def _row(line: MessageView, view: ProposalView | None, at: str, project: str | N
         return h("li", h("p", line.text), when(line.at), class_="msg system", **attributes)
     return h(
         "li",
-        face(line.who),
+        face(line.sender),
         h(
             "div",
             h(
                 "p",
-                h("span", shown_name(line.who), class_="who"),
+                h("span", shown_name(line.sender), class_="who"),
                 h("a", when(line.at), href=link("run", line.run, project=project), title="the run that said this")
                 if line.run
                 else when(line.at),

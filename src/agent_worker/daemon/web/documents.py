@@ -160,7 +160,7 @@ def _suggestion(each: Suggestion, at: str, project: str | None) -> Html:
         "div",
         h(
             "p",
-            h("span", shown_name(each.who), class_="who"),
+            h("span", shown_name(each.sender), class_="who"),
             " suggests ",
             when(each.at, day=True),
             h("a", f" #{each.seq}", href=link("workspace", at, project=project)),

@@ -143,10 +143,10 @@ def _newest(now: Sequence[tuple[ProjectSummary, Overview]], several: bool) -> Ht
 def _word(word: LastWord, project: ProjectSummary, several: bool) -> Html:
     return h(
         "li",
-        face(word.who),
+        face(word.sender),
         h(
             "p",
-            h("span", shown_name(word.who), class_="name"),
+            h("span", shown_name(word.sender), class_="name"),
             h("a", word.at, href=link("workspace", word.at[1:], project=project.root), class_="less"),
             h("span", project.name, class_="less") if several else None,
             when(word.time, day=True),
@@ -205,7 +205,7 @@ def _instance(each: Running, known: Mapping[str, Workflow], asks: Mapping[str, b
     about = next((one for one in now.instances if one.id == each.id), None)
     last = about.last if about else None
     workflow = WorkspaceName.parse(each.name).workflow
-    word: Child = empty("nothing yet") if last is None else [h("b", shown_name(last.who)), f" {last.text}"]
+    word: Child = empty("nothing yet") if last is None else [h("b", shown_name(last.sender)), f" {last.text}"]
     act = {"running": "pause", "paused": "resume"}.get(each.state)
     return h(
         "tr",

@@ -71,7 +71,7 @@ async def as_page_meanwhile(record: Record) -> str:
 
 
 def as_markdown(record: Record) -> str:
-    said = [f"**{line['who']}** ({_time(line['at'])})\n\n{_struck(line)}\n" for line in record.lines]
+    said = [f"**{line['sender']}** ({_time(line['at'])})\n\n{_struck(line)}\n" for line in record.lines]
     written = [f"---\n\n## {document['name']}\n\n{document['text']}" for document in record.documents]
     return "\n".join([f"# {record.title}\n", *said, *written, ""])
 
@@ -124,7 +124,7 @@ def _channel(record: Record) -> Html:
 
 
 def _line(line: Answer, whole: str | None) -> Html:
-    head = h("p", h("strong", line["who"]), " ", h("time", _time(line["at"])))
+    head = h("p", h("strong", line["sender"]), " ", h("time", _time(line["at"])))
     folded = h("details", h("summary", "the whole text"), prose(whole)) if whole else None
     said = prose(line["text"], tuple(line.get("mentions") or ()))
     if line.get("held"):

@@ -38,7 +38,7 @@ def _message(each: CausingMessage, project: str | None, note: str = "") -> Html:
     return h(
         "li",
         h("a", f"@{each.workspace} #{each.seq}", href=place),
-        h("span", f"by {shown_name(each.who)}", class_="who"),
+        h("span", f"by {shown_name(each.sender)}", class_="who"),
         when(each.at, day=True),
         h("a", "its run", href=link("run", each.run, project=project)) if each.run else None,
         h("a", f"vote {each.proposal}", href=votes) if each.proposal else None,

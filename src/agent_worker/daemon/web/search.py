@@ -66,7 +66,7 @@ def _result(each: SearchResult, root: str) -> Html:
         "li",
         h("span", "document" if each.document else "message", class_="tag"),
         h("a", shown, href=href, class_="name"),
-        h("span", shown_name(each.who), " ", when(each.time, day=True), class_="less") if each.who else None,
+        h("span", shown_name(each.sender), " ", when(each.time, day=True), class_="less") if each.sender else None,
         h("p", each.text[:LONGEST], class_="found"),
         h("p", each.why, class_="less"),
         data_entry=True,

@@ -348,10 +348,10 @@ def is_tag(id: str) -> bool:
 
 def _replayed(line: dict[str, Any], *, is_team: bool) -> UserMessageChunk | AgentMessageChunk:
     id = f"{line['at']}-{line['seq']}"
-    if line["who"] == "user":
+    if line["sender"] == "user":
         said = text_block(shown(line["text"]))
         return UserMessageChunk(session_update="user_message_chunk", content=said, message_id=id)
-    text = f"**{line['who']}:** {line['text']}" if is_team else line["text"]
+    text = f"**{line['sender']}:** {line['text']}" if is_team else line["text"]
     return AgentMessageChunk(
         session_update="agent_message_chunk", content=text_block(shown(text) + "\n\n"), message_id=id
     )

@@ -7,7 +7,6 @@ person ends the turn in words; the work waits, and the next prompt is the answer
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
@@ -70,7 +69,7 @@ class AcpTurn:
         self._text = ""
         self._said = False
         self._uses = 0
-        self._open: dict[tuple[str, str], list[str]] = defaultdict(list)  # ids of calls that have not returned
+        self._open: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)  # calls that have not returned → our ids
         self._todos: dict[str, list[tuple[str, bool]]] = {}
 
     @property
@@ -243,7 +242,7 @@ class AcpTurn:
         self._message = ""
         self._uses += 1
         id = f"{record['run']}-{self._uses}"
-        self._open[record["run"], record["tool"]].append(id)
+        self._open[record["run"], record["tool"]][record["call"]] = id
         who = f"{record['name']}: " if self._place.is_team else ""
         start = ToolCallStart(
             session_update="tool_call",
@@ -256,11 +255,11 @@ class AcpTurn:
         await self._update(start)
 
     async def _returned(self, record: Mapping[str, Any]) -> None:
-        waiting = self._open[record["run"], record["tool"]]
-        if waiting:
+        id = self._open[record["run"], record["tool"]].pop(record["call"], None)
+        if id is not None:
             done = ToolCallProgress(
                 session_update="tool_call_update",
-                tool_call_id=waiting.pop(0),
+                tool_call_id=id,
                 status="completed" if record["ok"] else "failed",
                 content=[tool_content(text_block(shown(record["text"])))],
             )
@@ -285,7 +284,7 @@ class AcpTurn:
     async def _ask(self, id: str) -> None:
         try:
             item = await self._daemon.call("inbox_show", {"item": id})
-            calls = self._open.get((item["run"], item["tool"] or "ask_user"), [])
+            calls = [*self._open.get((item["run"], item["tool"] or "ask_user"), {}).values()]
             call = calls[-1] if calls else f"inbox-{id}"
             reply = await ask(self._editor, self._place.session, item, call)
             if reply is not None:
@@ -306,13 +305,7 @@ class AcpTurn:
         await self._editor.client.session_update(self._place.session, update)
 
 
-def _given(arguments: str) -> Any:
-    try:
-        given = json.loads(arguments)
-    except ValueError:
-        return shown(arguments)
-    if not isinstance(given, dict):
-        return given
+def _given(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: shown(value) if isinstance(value, str) else value for name, value in given.items()}
 
 

@@ -115,12 +115,12 @@ class Telling:
     def _used(self, record: dict[str, Any]) -> ToolUse:
         self._broken = True
         self._uses += 1
-        use = ToolUse(self._uses, record["name"], record["tool"], record["arguments"])
-        self._open[record["run"], record["tool"]].append(use)
+        use = ToolUse(self._uses, record["name"], record["tool"], json.dumps(record["arguments"]))
+        self._open[record["run"], record["call"]].append(use)
         return use
 
     def _returned(self, record: dict[str, Any]) -> list[Told]:
-        waiting = self._open[record["run"], record["tool"]]
+        waiting = self._open[record["run"], record["call"]]
         if not waiting:
             return []
         use = waiting.pop(0)
