@@ -29,7 +29,7 @@ STOPPING = NotRunning("the daemon is stopping", hint="the work goes on when it i
 class ToolCall:
     agent: str
     tool: str
-    arguments: str
+    arguments: dict[str, Any]  #: without secrets; long ones are cut
     own: bool = False  #: a coding program used a tool of its own
 
 

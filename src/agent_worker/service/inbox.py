@@ -285,7 +285,7 @@ def _check_action(row: Row, action: Action) -> None:
     if action not in can:
         takes = " or ".join(f"agent-worker inbox {each} {row['id']}" for each in can)
         if row["kind"] == "key":
-            raise BadInput("this goes on by itself once its key is set", hint=f"agent-worker key set; or {takes}")
+            raise BadInput("this goes on by itself once its key is set", hint=f"agent-worker key list; or {takes}")
         raise BadInput(f"this is a {row['kind']}, and {action} does not settle it", hint=takes)
 
 
