@@ -27,6 +27,10 @@ init --template debate --backend mock
 validate
 schema agent
 completion bash
+connect cursor
+service install --show
+service status
+service remove
 settings
 stats
 status
