@@ -19,7 +19,7 @@ _PLAIN = pattern(r"[^\s,\]}/]+")
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _JsonEntry:
     key: str
     start: int  #: of the key
     value: int
@@ -27,13 +27,13 @@ class _Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class _Object:
+class _JsonObject:
     open: int
     close: int
-    entries: list[_Entry]
+    entries: list[_JsonEntry]
     comma: bool  #: after the last entry
 
-    def entry(self, key: str) -> _Entry | None:
+    def entry(self, key: str) -> _JsonEntry | None:
         return next((each for each in self.entries if each.key == key), None)
 
 
@@ -79,7 +79,7 @@ def taken_out(text: str, path: Sequence[str]) -> str:
     return text[:comma] + text[comma + 1 : start] + rest
 
 
-def _added(text: str, place: _Object, key: str, value: Any) -> str:
+def _added(text: str, place: _JsonObject, key: str, value: Any) -> str:
     inside = _indent(text, place.entries[0].start) if place.entries else _indent(text, place.open) + "  "
     if place.entries and "\n" not in text[place.open : place.entries[0].start]:
         inside = _indent(text, place.open) + "  "
@@ -98,7 +98,7 @@ def _written(value: Any, indent: str) -> str:
 # --- reading ------------------------------------------------------------------------------------------
 
 
-def _find(text: str, path: Sequence[str]) -> _Entry | None:
+def _find(text: str, path: Sequence[str]) -> _JsonEntry | None:
     if not text.strip():
         return None
     at, found = _blank(text, 0), None
@@ -110,15 +110,15 @@ def _find(text: str, path: Sequence[str]) -> _Entry | None:
     return found
 
 
-def _holder(text: str, path: Sequence[str]) -> _Object:
+def _holder(text: str, path: Sequence[str]) -> _JsonObject:
     outer = _find(text, path[:-1]) if len(path) > 1 else None
     return _object(text, outer.value if outer else _blank(text, 0))
 
 
-def _object(text: str, at: int) -> _Object:
+def _object(text: str, at: int) -> _JsonObject:
     if text[at : at + 1] != "{":
         raise _broken(text, at)
-    entries, comma, place = list[_Entry](), False, _blank(text, at + 1)
+    entries, comma, place = list[_JsonEntry](), False, _blank(text, at + 1)
     while text[place : place + 1] != "}":
         key = _TEXT.match(text, place)
         if key is None or (entries and not comma):
@@ -128,11 +128,11 @@ def _object(text: str, at: int) -> _Object:
             raise _broken(text, colon)
         value = _blank(text, colon + 1)
         end = _end(text, value)
-        entries.append(_Entry(json.loads(key.group()), place, value, end))
+        entries.append(_JsonEntry(json.loads(key.group()), place, value, end))
         place = _blank(text, end)
         comma = text[place : place + 1] == ","
         place = _blank(text, place + 1) if comma else place
-    return _Object(at, place, entries, comma)
+    return _JsonObject(at, place, entries, comma)
 
 
 def _end(text: str, at: int) -> int:
