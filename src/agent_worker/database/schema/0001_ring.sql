@@ -501,3 +501,23 @@ create table answer_link (                  -- lets whoever has it answer one it
   primary key (project, digest)
 );
 create index answer_link_digest on answer_link(digest);
+
+create table hook_delivery (                -- a webhook that was accepted: once, and what becomes of it
+  project text not null,
+  id text not null,
+  workflow text not null,
+  name text not null,                       -- of the trigger
+  delivery text not null,                   -- SHA-256 of its sender's id for it
+  body text not null,                       -- SHA-256 of what makes it the same under another id
+  tag text not null,                        -- of the instance it starts, or is said in
+  params text not null,                     -- JSON; {} once it was started
+  state text not null,                      -- queued | starting | started | said | superseded | failed
+  reason text not null default '',
+  at bigint not null,
+  started_at bigint,                        -- when its start began
+  primary key (project, id)
+);
+create index hook_delivery_known on hook_delivery(project, workflow, name, delivery);
+create index hook_delivery_same on hook_delivery(project, workflow, name, body);
+create index hook_delivery_at on hook_delivery(project, workflow, name, at);
+create index hook_delivery_open on hook_delivery(state) where state in ('queued', 'starting');
