@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.waiting import Waiting
 from agent_worker.core.address import Address, WorkspaceName
-from agent_worker.core.errors import InUse
+from agent_worker.core.errors import InUse, NotRunning
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import ProjectFiles
@@ -251,8 +251,9 @@ class Service:
         """A running one, by `workflow` or `workflow:tag`."""
         found = await self.workspace_name(loaded, name)
         workspace = await self.read(loaded, workspace_rows.find_running, found)
-        running = self.running(workspace["id"])
-        assert running is not None
+        if (running := self.running(workspace["id"])) is None:
+            told = f'workflow "{found}" is not open here yet: it is being started, or could not be opened again'
+            raise NotRunning(told, hint="agent-worker daemon logs")
         return running
 
     # --- names that somebody typed --------------------------------------------------------------------
