@@ -81,6 +81,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
         **{"project": ID, "id": ID, "workflow": NAME, "name": NAME, "delivery": ID, "body": ID, "tag": NAME},
         **{"state": ONE_OF},
     },
+    "export_cursor": {"name": ONE_OF},
     "answer_link": {"project": ID, "digest": ID, "item": ID, "content": ID},
     "door_token": {"project": ID, "id": ID, "door": ONE_OF, "opens": NAME, "digest": ID},
 }

@@ -473,7 +473,7 @@ create table door_token (                   -- lets a program of somebody else i
   project text not null references project(id),
   id text not null,
   name text not null,                       -- what the person calls it
-  door text not null,                       -- openai
+  door text not null,                       -- openai | metrics
   opens text not null,                      -- JSON list: the agents and @workflows it may reach; [] is all of them
   digest text not null,                     -- SHA-256 of the token
   made_at bigint not null,
@@ -522,3 +522,8 @@ create index hook_delivery_known on hook_delivery(project, workflow, name, deliv
 create index hook_delivery_same on hook_delivery(project, workflow, name, body);
 create index hook_delivery_at on hook_delivery(project, workflow, name, at);
 create index hook_delivery_open on hook_delivery(state) where state in ('queued', 'starting');
+
+create table export_cursor (                -- how far what happened was handed to programs that watch, of all projects
+  name text primary key,
+  event bigint not null
+);
