@@ -9,7 +9,8 @@ from urllib.parse import unquote
 from agent_worker.core.errors import BadInput
 from agent_worker.core.later import dataclass
 
-_PREFIX = "OTEL_EXPORTER_OTLP_"
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+_PROTOCOL, _TIMEOUT = "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TIMEOUT"
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
@@ -26,26 +27,26 @@ class TraceSettings:
 
 def trace_settings(environ: Mapping[str, str]) -> TraceSettings | None:
     """None when nobody asked for traces. Raises BadInput for what is not spoken here."""
-    endpoint = environ.get(f"{_PREFIX}TRACES_ENDPOINT") or ""
-    if not endpoint and (base := environ.get(f"{_PREFIX}ENDPOINT")):
+    endpoint = environ.get(_of_traces(ENDPOINT)) or ""
+    if not endpoint and (base := environ.get(ENDPOINT)):
         endpoint = f"{base.rstrip('/')}/v1/traces"
     off = environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or environ.get("OTEL_TRACES_EXPORTER") == "none"
     if not endpoint or off:
         return None
     if not endpoint.startswith(("http://", "https://")):
-        raise BadInput(f"{_PREFIX}ENDPOINT is not an address", hint=f"{_PREFIX}ENDPOINT=http://localhost:4318")
-    if (protocol := _given(environ, "PROTOCOL", "http/protobuf")) != "http/protobuf":
-        raise BadInput(f"traces are sent as http/protobuf, not as {protocol}", hint=f"{_PREFIX}PROTOCOL=http/protobuf")
-    millis = _given(environ, "TIMEOUT", "10000")
+        raise BadInput(f"{ENDPOINT} is not an address", hint=f"{ENDPOINT}=http://localhost:4318")
+    if (protocol := _given(environ, _PROTOCOL, "http/protobuf")) != "http/protobuf":
+        raise BadInput(f"traces are sent as http/protobuf, not as {protocol}", hint=f"{_PROTOCOL}=http/protobuf")
+    millis = _given(environ, _TIMEOUT, "10000")
     if not millis.isascii() or not millis.isdecimal():
-        raise BadInput(f"{_PREFIX}TIMEOUT is not a number of milliseconds", hint=f"{_PREFIX}TIMEOUT=10000")
+        raise BadInput(f"{_TIMEOUT} is not a number of milliseconds", hint=f"{_TIMEOUT}=10000")
     name = {"service.name": environ.get("OTEL_SERVICE_NAME", "")}
     return TraceSettings(
         endpoint,
-        _pairs(_given(environ, "HEADERS", "")),
+        _pairs(_given(environ, "OTEL_EXPORTER_OTLP_HEADERS", "")),
         int(millis) / 1000,
-        _given(environ, "COMPRESSION", "none") == "gzip",
-        _given(environ, "CERTIFICATE", ""),
+        _given(environ, "OTEL_EXPORTER_OTLP_COMPRESSION", "none") == "gzip",
+        _given(environ, "OTEL_EXPORTER_OTLP_CERTIFICATE", ""),
         environ.get(CONTENT, "").lower() in ("true", "1", "span_only", "span_and_event"),
         {"service.name": "agent-worker"}
         | _pairs(environ.get("OTEL_RESOURCE_ATTRIBUTES", ""))
@@ -54,7 +55,12 @@ def trace_settings(environ: Mapping[str, str]) -> TraceSettings | None:
 
 
 def _given(environ: Mapping[str, str], name: str, default: str) -> str:
-    return environ.get(f"{_PREFIX}TRACES_{name}") or environ.get(f"{_PREFIX}{name}") or default
+    return environ.get(_of_traces(name)) or environ.get(name) or default
+
+
+def _of_traces(name: str) -> str:
+    """The same variable for traces only, which counts more."""
+    return name.replace("_OTLP_", "_OTLP_TRACES_")
 
 
 def _pairs(text: str) -> dict[str, str]:
