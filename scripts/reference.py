@@ -66,8 +66,8 @@ OTHERS = {
     "NO_PROXY": "hosts that are reached without a proxy",
     "SSL_CERT_FILE": "certificates; handed on to what we start, as are `PATH`, `HOME`, `LANG`, `TERM` and the like",
     "SSL_CERT_DIR": "the same, as a folder",
-    "OTEL_EXPORTER_OTLP_ENDPOINT": "where [traces](../guides/observability.md) are sent; each `OTEL_EXPORTER_OTLP_…` also "
-    "as `OTEL_EXPORTER_OTLP_TRACES_…`",
+    "OTEL_EXPORTER_OTLP_ENDPOINT": "where [traces](../guides/observability.md) are sent; these also as "
+    "`OTEL_EXPORTER_OTLP_TRACES_…`",
     "OTEL_EXPORTER_OTLP_PROTOCOL": "how: `http/protobuf` and nothing else",
     "OTEL_EXPORTER_OTLP_HEADERS": "what goes with them: `name=value,…`",
     "OTEL_EXPORTER_OTLP_TIMEOUT": "milliseconds for each sending",
