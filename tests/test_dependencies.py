@@ -38,7 +38,8 @@ def declared() -> set[str]:
 
 def modules_of(name: str) -> set[str]:
     """What can be imported of a distribution."""
-    return {file.parts[0].partition(".")[0] for file in distribution(name).files or ()}
+    listed = (distribution(name).read_text("RECORD") or "").splitlines()
+    return {line.partition("/")[0].partition(",")[0].partition(".")[0] for line in listed}
 
 
 def test_every_library_that_is_imported_is_declared_and_the_other_way_round() -> None:

@@ -25,7 +25,7 @@ OF_ALL = {
 
 #: Indexes of those who look after all projects at once.
 FOR_ALL = {
-    "answer_link_digest": "a link says nothing of its project",
+    "answer_link_digest": "whoever follows a link has its secret, and nothing that says the project",
     "hook_delivery_open": "one starter for the webhooks of all projects",
     "outbox_due": "one sender for the notifications of all projects",
     "proposal_due": "one timer for the proposals of all projects",
@@ -34,6 +34,7 @@ FOR_ALL = {
 
 #: Statements about the rows of all projects.
 ABOUT_ALL = {
+    "select project from answer_link where digest = :digest": "by the secret of a link; what follows says the project",
     "select * from schedule where state = 'active' and due_at": "the timer; each row is then seen to in its project",
     "select min(due_at) as due from schedule": "the timer",
     "select s.*, p.root, a.name, a.kind from schedule s join project p": "the starter of workflows, as above",
@@ -46,7 +47,6 @@ ABOUT_ALL = {
     "select t.*, p.root from door_token t join project p": "after a start: the tokens that hold",
     "select o.project, o.item, o.sink, o.tries": "the sender of notifications; each row says its project",
     "select min(due_at) as at from outbox": "the sender of notifications",
-    "select project from answer_link where digest": "a link says nothing of its project",
     "select h.*, p.root from hook_delivery h join project p": "the starter of webhooks; each row says its project",
     "select * from hook_delivery where state = 'starting'": "after a start: the same",
     "select id, project, workspace, seq, record from": "the stream of events; each says its project",

@@ -21,9 +21,10 @@ def recover(tx: WholeTransaction, owner: str, *, now: int) -> int:
 
 
 def _recover_project(tx: Transaction, owner: str, *, now: int) -> int:
-    lost = tx.all(  # of every agent, which is said: so that the index of open runs is used and no other
-        """select r.id, r.agent, r.instruction from run r join agent a on a.project = :project and a.id = r.agent
-            where r.project = :project and r.state = 'running' and r.agent >= '' and coalesce(a.owner, '') <> :owner""",
+    lost = tx.all(
+        """select id, agent, instruction from run
+            where project = :project and state = 'running' and agent in (
+                  select id from agent where project = :project and coalesce(owner, '') <> :owner)""",
         owner=owner,
     )
     for run in lost:
