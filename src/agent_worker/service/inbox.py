@@ -24,7 +24,7 @@ from agent_worker.service.rounds import still_holds
 from agent_worker.service.runs import said_in
 from agent_worker.service.service import Service
 from agent_worker.service.soul import decide
-from agent_worker.work import agent_rows, inbox, steps
+from agent_worker.work import agent_rows, hook_deliveries, inbox, steps
 from agent_worker.workspaces import routing, workspace_rows
 
 
@@ -341,7 +341,7 @@ def _retry(tx: Transaction, row: Row, *, now: int) -> str:
         return waits or "it goes on, with a new allowance"
     if row["ref"] == row["agent"]:
         commands.start_agent(tx, row["agent"])
-    elif schedule.again(tx, row["ref"], now=now):
+    elif schedule.again(tx, row["ref"], now=now) or hook_deliveries.again(tx, row["ref"]):
         inbox.close(tx, row["id"], state="answered")
     else:
         commands.continue_work(tx, row["ref"], now=now)
