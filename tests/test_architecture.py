@@ -54,6 +54,7 @@ LIBRARIES = {
     "pyreqwest": {"backends"},
     "httpx2": {"tools"},
     "starlette": {"doors", "daemon"},
+    "opentelemetry": {"doors"},
     "uvicorn": {"daemon"},
     "markdown_it": {"daemon"},
     "nh3": {"daemon"},
