@@ -121,7 +121,22 @@ def wrong_with(line: str) -> str:
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     known |= {"-h", "--help"}
     unknown = [word for word in words if re.match(r"--?[a-z]", word) and word.partition("=")[0] not in known]
-    return f"{command.name} has no option {unknown[0]}" if unknown else ""
+    if unknown:
+        return f"{command.name} has no option {unknown[0]}"
+    return "" if isinstance(command, click.Group) or not words else _misread(command, words)
+
+
+def _misread(command: click.Command, words: list[str]) -> str:
+    """What the command would answer to these words before it does anything: one too many, no such choice, no number."""
+    try:
+        command.make_context(command.name, [*words]).close()
+    except click.exceptions.Exit:
+        pass  # --help
+    except click.MissingParameter:
+        pass  # a sentence may name an option without the rest of the line
+    except click.UsageError as error:
+        return error.format_message()
+    return ""
 
 
 def test_every_command_that_a_page_names_is_there() -> None:
@@ -134,6 +149,9 @@ def test_a_command_that_is_not_there_is_noticed() -> None:
     assert wrong_with("agent-worker shwo alice") == "there is no command shwo"
     assert wrong_with("agent-worker run review --loud   with a loud voice") == "run has no option --loud"
     assert not wrong_with("agent-worker run review --trust -- --name Ada")
+    assert "extra argument" in wrong_with("agent-worker inbox approve 1 2 3")
+    assert "'many' is not a valid integer" in wrong_with("agent-worker runs -n many")
+    assert "is not one of" in wrong_with("agent-worker init --template nosuch")
 
 
 def test_every_command_is_shown_somewhere_besides_the_reference() -> None:
