@@ -24,6 +24,7 @@ OF_ALL = {
 
 #: Indexes of those who look after all projects at once.
 FOR_ALL = {
+    "answer_link_digest": "whoever follows a link has its secret, and nothing that says the project",
     "outbox_due": "one sender for the notifications of all projects",
     "proposal_due": "one timer for the proposals of all projects",
     "schedule_due": "one timer for the schedules of all projects",
@@ -31,6 +32,7 @@ FOR_ALL = {
 
 #: Statements about the rows of all projects.
 ABOUT_ALL = {
+    "select project from answer_link where digest = :digest": "by the secret of a link; what follows says the project",
     "select * from schedule where state = 'active' and due_at": "the timer; each row is then seen to in its project",
     "select min(due_at) as due from schedule": "the timer",
     "select s.*, p.root, a.name, a.kind from schedule s join project p": "the starter of workflows, as above",

@@ -1831,7 +1831,7 @@ BUGS = (
         "of a header that is there twice the first counts",
         "W2",
         "test_W2_a_host_that_is_there_twice_is_none",
-        Edit("_Headers.only", "len(values) == 1", "values"),
+        Edit("RequestHeaders.only", "len(values) == 1", "values"),
     ),
     bug(
         "of two tokens the first counts",
@@ -1849,13 +1849,25 @@ BUGS = (
         "a body that is longer than it says is read to its end",
         "D1p",
         "test_D1p_a_body_that_is_longer_than_it_says_is_not_read_to_its_end",
-        Edit("_whole_body", "size > limit", "False"),
+        Edit("whole_body", "size > limit", "False"),
     ),
     bug(
         "the token of a run opens more than its tools",
         "M1",
         "test_M1_M10_the_token_of_a_run_opens_nothing_else",
-        Edit("RequestGuard._judge", 'isinstance(caller, RunIdentity) and scope["path"] not in AGENT_PATHS', "False"),
+        Edit("RequestGuard._judge", 'isinstance(caller, RunIdentity) and not _is_for_runs(scope["path"])', "False"),
+    ),
+    bug(
+        "a program is given the key of its model",
+        "B3",
+        "test_with_a_key_a_program_keeps_its_sessions_with_us_and_knows_only_its_token",
+        Edit("_lent", "job.entry.token", "model.key"),
+    ),
+    bug(
+        "what a program sends as another key is passed on to the provider",
+        "M1",
+        "test_what_else_a_program_sends_as_a_key_does_not_reach_the_provider",
+        Edit("with_key", "continue  #", "pass  #"),
     ),
     bug(
         "an entry of a program outlives its run",
@@ -2023,7 +2035,7 @@ BUGS = (
         "L10",
         "test_L10_who_is_refused_may_finish_sending_and_so_reads_why",
         Edit(
-            "_refuse",
+            "refuse",
             'while (message := await receive())["type"] == "http.request" and message.get("more_body", False): ...',
             "pass",
         ),

@@ -46,6 +46,7 @@ class Item:
     count: int = 1  #: how many failures are shown as this one: they say the same
     run: str = ""  #: that asks, of a question or an approval
     reason: str = ""  #: what the agent said as it asked
+    remedy: str = ""  #: what mends a failure, as that of a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ async def inbox_list(service: Service, project: str | None = None) -> list[Item]
 async def inbox_show(service: Service, item: str) -> Item:
     """One item that waits for the person."""
     database, item = await service.holding(item, "inbox_item")
-    return await database.read(_open_item, item)
+    return await database.read(open_item, item)
 
 
 @operation("POST", "/inbox/{item}", tool="inbox_answer")
@@ -112,13 +113,13 @@ async def inbox_answer(
     database, item = await service.holding(item, "inbox_item")
     row = await database.read(inbox.get, item)
     if row["kind"] == "soul":
-        return await _decide_about_soul(service, await database.read(_open_item, item), row, action, text)
+        return await _decide_about_soul(service, await database.read(open_item, item), row, action, text)
     if row["kind"] in ("dispute", "check") and action in CAN[row["kind"]]:
         await _settle(service, row, yes=action == "approve")
     if row["kind"] == "held" and action == "approve":
         await take_over_files(service, *row["ref"].split("/", 1))
         return "done; what you wrote holds"
-    told = await database.write(_act, item, action, PersonsReply(text, scope, other), now=service.now())
+    told = await database.write(act, item, action, PersonsReply(text, scope, other), now=service.now())
     if row["kind"] == "approval" and action == "approve" and scope == "always":
         digest, what, root = await database.read(_call_of, item)
         await asyncio.to_thread(service.runtime.gate.allow_call, Path(root), digest, what)
@@ -184,7 +185,7 @@ def _items(tx: Transaction) -> list[Item]:
     return list(folded.values())
 
 
-def _open_item(tx: Transaction, id: str) -> Item:
+def open_item(tx: Transaction, id: str) -> Item:
     root = tx.one("select root from project where id = :project")
     return replace(_item(tx, inbox.get(tx, id)), project=root["root"] if root else "")
 
@@ -207,6 +208,7 @@ def _item(tx: Transaction, row: Row) -> Item:
         options=details.get("options", []),
         tool=details.get("tool", ""),
         arguments=details.get("arguments", {}),
+        remedy=details.get("remedy", ""),
     )
     if row["kind"] in ("question", "approval"):
         return _with_reason(tx, row, item)
@@ -246,7 +248,8 @@ def _call_of(tx: Transaction, item: str) -> tuple[str, str, str]:
     return row["digest"], row["text"].replace(" wants to use ", ": ", 1), root["root"]
 
 
-def _act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now: int) -> str:
+def act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now: int) -> str:
+    """Do what the person says to an item; what is to be told of it."""
     row = inbox.get(tx, item)
     _check_action(row, action)
     if row["kind"] in ("vote", "veto"):

@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.waiting import Waiting
 from agent_worker.core.address import Address, WorkspaceName
-from agent_worker.core.errors import InUse
+from agent_worker.core.errors import InUse, NotRunning
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import ProjectFiles
@@ -49,8 +49,9 @@ class Service:
         self.door_tokens = DoorTokens()  #: that let programs of others in
         self._projects = OpenProjects(runtime)
         self._instances = RunningInstances(runtime)
-        self._all_known = False  # projects of former days were looked for
+        self._opening_known: asyncio.Task[None] | None = None  # projects of former days
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.opening_session = asyncio.Lock()  #: of two first questions in a session, one starts it
 
     def now(self) -> int:
         return self.runtime.clock.micros()
@@ -154,10 +155,16 @@ class Service:
         await self.runtime.supervisor.wake_all()
 
     async def open_known(self) -> None:
-        """Open the projects that were worked in before this daemon began, if they are still there. Looked for once."""
-        if self._all_known:
-            return
-        self._all_known = True
+        """Open the projects that were worked in before this daemon began, if they are still there.
+
+        They are looked for once: whoever asks meanwhile waits for it, and whoever leaves keeps it from nobody.
+        """
+        opening = self._opening_known
+        if opening is None or (opening.done() and (opening.cancelled() or opening.exception())):
+            opening = self._opening_known = self.background(self._open_known())
+        await asyncio.shield(opening)
+
+    async def _open_known(self) -> None:
         for root in await self.runtime.database.read(_roots):
             if not await asyncio.to_thread(os.path.isdir, root):
                 continue
@@ -245,8 +252,9 @@ class Service:
         """A running one, by `workflow` or `workflow:tag`."""
         found = await self.workspace_name(loaded, name)
         workspace = await self.read(loaded, workspace_rows.find_running, found)
-        running = self.running(workspace["id"])
-        assert running is not None
+        if (running := self.running(workspace["id"])) is None:
+            told = f'workflow "{found}" is not open here yet: it is being started, or could not be opened again'
+            raise NotRunning(told, hint="agent-worker daemon logs")
         return running
 
     # --- names that somebody typed --------------------------------------------------------------------

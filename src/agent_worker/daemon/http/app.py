@@ -29,8 +29,9 @@ from agent_worker.core.clock import Clock
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BadInput
 from agent_worker.daemon.http.asgi import App
-from agent_worker.daemon.http.lazy_apps import LazyApp, mcp_app, openai_app
+from agent_worker.daemon.http.lazy_apps import LazyApp, mcp_app, model_app, openai_app, run_routes
 from agent_worker.daemon.http.openapi import describe
+from agent_worker.daemon.http.outside import open_outside
 from agent_worker.daemon.http.request_guard import RequestGuard, Tokens
 from agent_worker.daemon.http.routes import Routes, arguments, route, unrouted
 from agent_worker.daemon.mcp.run_tokens import RunTokens
@@ -40,7 +41,6 @@ from agent_worker.daemon.process.leftovers import clear_away
 from agent_worker.daemon.web.rendering import end_rendering
 from agent_worker.daemon.web.site import STRANGERS, page_routes
 from agent_worker.definitions.settings import read_settings, with_environment
-from agent_worker.doors.outbox.sender import OutboxSender
 from agent_worker.files.root import Root
 from agent_worker.service import background
 from agent_worker.service.catalogue import OPERATIONS
@@ -54,7 +54,7 @@ TIDY = 60.0  #: seconds after which memory that is free goes back to the system
 async def make_app(identity: Identity) -> App:
     """Make the ASGI application. Whatever a last daemon left running goes on as soon as this returns."""
     tokens = Tokens(identity.token)
-    entries = RunTokens(tokens, f"http://{authority(identity.host, identity.port)}/mcp")
+    entries = RunTokens(tokens, f"http://{authority(identity.host, identity.port)}")
     async with AsyncExitStack() as opening:
         private = Root.private(identity.home)
         settings = _settings(identity, private)
@@ -67,20 +67,22 @@ async def make_app(identity: Identity) -> App:
         opening.callback(entries.follow(runtime.bus))
         mcp = LazyApp(lambda: mcp_app(service, entries))
         entries.expects = mcp.wake
+        model = LazyApp(lambda: model_app(entries))
         openai = LazyApp(lambda: openai_app(service))
         opening.callback(end_rendering)
         opening.push_async_callback(mcp.close)
+        opening.push_async_callback(model.close)
         opening.push_async_callback(openai.close)
         await hold_tokens(service)
         await service.open_again()
         await keys_changed(service)  # what is asked for may have come with this start
         background.begin(service)
-        OutboxSender(service)
+        open_outside(service, opening)
         service.background(_tidy_memory(runtime.clock))
         everything = opening.pop_all()
     routes = [  # tried in this order
         *_own_routes(identity),
-        Route("/mcp", mcp, methods=["POST"]),  # a GET would be a stream that nothing is ever sent on
+        *run_routes(mcp, model),
         Route("/v1/{path:path}", openai),
         *Routes(service).routes(OPERATIONS.values()),
         *page_routes(service, tokens, private),

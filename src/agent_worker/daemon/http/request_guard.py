@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
 from urllib.parse import parse_qsl
 
+from agent_worker.backends.programs.program import MODEL_PATH, TOOLS_PATH
 from agent_worker.client.discovery import authority
 from agent_worker.core.events import Bus, Ended, Retrying, RunEvent
 from agent_worker.core.later import dataclass
@@ -25,7 +26,8 @@ from agent_worker.tools.tool import RunIdentity
 from agent_worker.work.door_tokens import DoorToken, DoorTokens
 
 LARGEST_BODY = 4 * 1024 * 1024
-AGENT_PATHS = ("/mcp",)  #: all that a run's token opens
+LARGEST_MODEL_BODY = 64 * 1024 * 1024  #: of a program's request to its model, which may hold pictures
+KEY_HEADERS = (b"authorization", b"x-api-key", b"x-goog-api-key")  #: in which programs send the key of a model
 DOOR_PATHS = {"openai": "/v1/"}  #: door → what all paths begin with that its tokens open, and no other token does
 _LARGEST_STRANGERS_BODY = 4 * 1024
 _BODY_PATIENCE = 10.0  #: seconds for a whole body
@@ -38,10 +40,11 @@ CSP_OF_PAGES = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
     b"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types agent-worker"
 )
+#: What only a file of ours says of itself: it never changes under its name, and there is no secret in it.
+LASTING = "private, max-age=86400, immutable"
 _ALWAYS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-store"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 
@@ -125,35 +128,35 @@ class RequestGuard:
             return await self.app(scope, receive, send)
         if scope["type"] != "http":
             return  # the server speaks nothing else
-        guarded = _sending_safely(send)
+        guarded = sending_safely(send)
         try:
             caller = self._judge(scope)
             if caller is not None:
                 _trust_connection(scope)
-            body = await _whole_body(scope, receive, limit=_limit(caller))
+            body = await whole_body(scope, receive, limit=_limit(caller, scope["path"]))
         except Refusal as refusal:
-            return await _refuse(refusal, receive, guarded)
-        except _ClientGone:
+            return await refuse(refusal, receive, guarded)
+        except ClientGone:
             return
         scope["caller"] = caller
-        await self.app(scope, _replayed(body, receive), guarded)
+        await self.app(scope, replayed(body, receive), guarded)
 
     def _judge(self, scope: Message) -> Caller | None:
-        headers = _Headers(scope)
+        headers = RequestHeaders(scope)
         self._check_browser(headers)
         self._check_form(scope, headers)
         if scope["method"] in self.strangers.get(scope["path"], ()):
             return None
-        caller = self.tokens.caller(_bearer(headers))
+        caller = self.tokens.caller(_bearer(headers) or _model_key(headers, scope["path"]))
         if caller is None:
             raise Refusal(401, "unauthorized", "the token is missing or wrong", "agent-worker daemon status")
-        if isinstance(caller, RunIdentity) and scope["path"] not in AGENT_PATHS:
+        if isinstance(caller, RunIdentity) and not _is_for_runs(scope["path"]):
             log.warning("%s (run %s) asked for %s %s", caller.name, caller.run, scope["method"], scope["path"])
-            raise Refusal(403, "forbidden", "the token of a run opens its tools and nothing else")
+            raise Refusal(403, "forbidden", "the token of a run opens its tools and its model, and nothing else")
         _check_door(caller, scope["path"])
         return caller
 
-    def _check_browser(self, headers: _Headers) -> None:
+    def _check_browser(self, headers: RequestHeaders) -> None:
         hosts = {authority(self.host, self.port), f"localhost:{self.port}"}
         host = headers.only("host")
         if host not in hosts:
@@ -163,7 +166,7 @@ class RequestGuard:
         if headers.has("sec-fetch-site") and headers.only("sec-fetch-site") not in ("none", "same-origin"):
             raise Refusal(403, "forbidden", "requests from other web pages are refused")
 
-    def _check_form(self, scope: Message, headers: _Headers) -> None:
+    def _check_form(self, scope: Message, headers: RequestHeaders) -> None:
         if scope["http_version"] != "1.1" or headers.has("upgrade"):
             raise Refusal(400, "bad_request", "only HTTP/1.1 is spoken here")
         kind = (headers.only("content-type") or "").partition(";")[0].strip().lower()
@@ -186,7 +189,7 @@ def _check_door(caller: Caller, path: str) -> None:
         raise Refusal(403, "forbidden", told, "agent-worker token create NAME")
 
 
-class _Headers:
+class RequestHeaders:
     def __init__(self, scope: Message) -> None:
         self._headers: list[tuple[bytes, bytes]] = scope["headers"]
 
@@ -202,11 +205,26 @@ class _Headers:
         return values[0].decode("latin-1") if len(values) == 1 else None
 
 
-def _bearer(headers: _Headers) -> bytes:
+def _bearer(headers: RequestHeaders) -> bytes:
     """The token that was sent, compared as bytes: whatever it is, it is only right or wrong."""
     values = headers.all("authorization")
     scheme, _, token = values[0].partition(b" ") if len(values) == 1 else (b"", b"", b"")
     return token if scheme.lower() == b"bearer" else b""
+
+
+def _model_key(headers: RequestHeaders, path: str) -> bytes:
+    """The token of a run where its program sends what it takes for the key of its model."""
+    sent = [value for name in KEY_HEADERS[1:] for value in headers.all(name.decode())]
+    return sent[0] if len(sent) == 1 and _is_for_models(path) else b""
+
+
+def _is_for_models(path: str) -> bool:
+    return path.startswith(f"{MODEL_PATH}/")
+
+
+def _is_for_runs(path: str) -> bool:
+    """Whether this is one of the few addresses that the token of a run opens."""
+    return path == TOOLS_PATH or _is_for_models(path)
 
 
 def _trust_connection(scope: Message) -> None:
@@ -218,16 +236,18 @@ def _trust_connection(scope: Message) -> None:
 # --- size and time
 
 
-class _ClientGone(Exception):
+class ClientGone(Exception):
     """The client left in the middle of its request."""
 
 
-def _limit(caller: Caller | None) -> int:
+def _limit(caller: Caller | None, path: str) -> int:
+    if isinstance(caller, RunIdentity) and _is_for_models(path):
+        return LARGEST_MODEL_BODY
     return LARGEST_BODY if caller is not None else _LARGEST_STRANGERS_BODY
 
 
-async def _whole_body(scope: Message, receive: Receive, *, limit: int) -> bytes:
-    declared = _Headers(scope).only("content-length") or "0"
+async def whole_body(scope: Message, receive: Receive, *, limit: int) -> bytes:
+    declared = RequestHeaders(scope).only("content-length") or "0"
     if not declared.isascii() or not declared.isdigit() or len(declared) > 15 or int(declared) > limit:
         raise _too_large(limit)
     pieces, size = [], 0
@@ -236,7 +256,7 @@ async def _whole_body(scope: Message, receive: Receive, *, limit: int) -> bytes:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise _ClientGone
+                    raise ClientGone
                 pieces.append(message.get("body", b""))
                 size += len(pieces[-1])
                 if size > limit:
@@ -252,7 +272,7 @@ def _too_large(limit: int) -> Refusal:
     return Refusal(413, "too_large", told, "put a long text into a document, in parts")
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def replayed(body: bytes, receive: Receive) -> Receive:
     """Give the body once, then whatever comes: the news that the client left."""
     waiting = [body]
 
@@ -267,23 +287,31 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 # --- what leaves
 
 
-def _sending_safely(send: Send) -> Send:
+def sending_safely(send: Send, pages: bytes = CSP_OF_PAGES) -> Send:
+    """With headers that keep a browser from making anything of what is sent; `pages` is the CSP of HTML."""
+
     async def guarded(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = _safe(message.get("headers", ()))
+            message["headers"] = _safe(message.get("headers", ()), pages)
         await send(message)
 
     return guarded
 
 
-def _safe(headers: Collection[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    ours = {name for name, _ in _ALWAYS} | {b"content-security-policy"}
+def _safe(headers: Collection[tuple[bytes, bytes]], pages: bytes) -> list[tuple[bytes, bytes]]:
+    ours = {name for name, _ in _ALWAYS} | {b"content-security-policy", b"cache-control"}
     kept = [(n, v) for n, v in headers if n.lower() not in ours and not n.lower().startswith(b"access-control-")]
     is_page = any(n.lower() == b"content-type" and v.lower().startswith(b"text/html") for n, v in kept)
-    return [*kept, *_ALWAYS, (b"content-security-policy", CSP_OF_PAGES if is_page else CSP_OF_DATA)]
+    lasts = not is_page and (b"cache-control", LASTING.encode()) in headers
+    return [
+        *kept,
+        *_ALWAYS,
+        (b"cache-control", LASTING.encode() if lasts else b"no-store"),
+        (b"content-security-policy", pages if is_page else CSP_OF_DATA),
+    ]
 
 
-async def _refuse(refusal: Refusal, receive: Receive, send: Send) -> None:
+async def refuse(refusal: Refusal, receive: Receive, send: Send) -> None:
     body = json.dumps({"error": refusal.error}).encode()
     headers = [
         (b"content-type", b"application/json"),

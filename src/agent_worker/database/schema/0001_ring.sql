@@ -149,6 +149,7 @@ create table run (
   state text not null,                      -- running | waiting (for its model) | done | failed | incomplete | cancelled | yielded | lost
   tries integer not null default 1,         -- how many times it has begun: once more after each wait for its model
   reason text not null default '',
+  remedy text not null default '',          -- what mends its failure, as data: approve | start | key NAME | install PROGRAM | edit FILE:LINE
   posted integer not null default 0,        -- messages it sent while running
   produced integer not null default 0,      -- stored effects it had
   text text not null default '',
@@ -490,3 +491,14 @@ create table outbox (                       -- what the person is still to be to
   primary key (project, item, sink)
 );
 create index outbox_due on outbox(due_at);
+
+create table answer_link (                  -- lets whoever has it answer one item of the inbox, once
+  project text not null,
+  digest text not null,                     -- SHA-256 of its secret
+  item text not null,
+  content text not null,                    -- SHA-256 of what the item asked when it was told
+  ends_at bigint not null,
+  used_at bigint,
+  primary key (project, digest)
+);
+create index answer_link_digest on answer_link(digest);
