@@ -348,8 +348,8 @@ async def _kit_of(worker: AgentRuntime) -> AgentKit:
 
 async def _tools(job: Assignment, kit: AgentKit) -> dict[str, Tool]:
     """All it has for this work. Those of others stand behind ours, whatever they are called."""
-    others, in_workspace = await kit.more_tools() if kit.more_tools else (), job.workspace is not None
-    return {t.spec.name: t for t in (*others, *kit.tools) if in_workspace or t.personal}
+    others = await kit.more_tools() if kit.more_tools else ()
+    return {t.name: t for t in (*others, *kit.tools) if t.personal or job.workspace}
 
 
 def terms_model(worker: AgentRuntime) -> str:
