@@ -117,6 +117,7 @@ def check_remedies(daemon: Served) -> None:
     shown = daemon.ask("GET", "/page/home").json["html"]
     assert "Look at it and approve it" in shown
     assert shown.count("Install it: ") == 2, "on its card and among the failures; nothing for words that look like it"
+    assert "Set X_KEY" not in shown, "nothing is offered for words that only look like it"
 
 
 @needs_chromium
