@@ -80,8 +80,11 @@ class Loader:
         log_files: LogFiles,
         backends: BackendFactory,
         locks: ProjectLocks,
+        *,
+        host: str = "",
     ) -> None:
         self._locks = locks
+        self._host = host  # among those that share the database; '' when we are alone
         self._database = database
         self._clock = clock
         self._registry = registry
@@ -98,7 +101,7 @@ class Loader:
         project is touched before its lock is ours: raises InUse when another runtime works on it.
         """
         await asyncio.to_thread(self._locks.take, project.root)
-        loaded = await self._database.write(_enrol_all, project, quick or {}, now=self._clock.micros())
+        loaded = await self._database.write(_enrol_all, project, quick or {}, self._host, now=self._clock.micros())
         self._registry.keep_project(loaded.id, project)
         await asyncio.to_thread(self._backends.keys.look_at, project)
         self._backends.keep_secret(project)
@@ -331,7 +334,7 @@ class Loader:
 
 
 def _enrol_all(
-    whole: WholeTransaction, project: ProjectFiles, quick: Mapping[str, AgentDefinition], *, now: int
+    whole: WholeTransaction, project: ProjectFiles, quick: Mapping[str, AgentDefinition], host: str, *, now: int
 ) -> LoadedProject:
     id = agent_rows.enrol_project(whole, root=str(project.root), name=project.definition.name)
     tx = whole.of(id)
@@ -343,7 +346,7 @@ def _enrol_all(
             deletion.cancel_all(tx, before["id"], now=now)
             deletion.erase(tx, before, now=now)
     agents = {name: agent_rows.enrol(tx, name=name) for name in project.agents}
-    agents |= {name: agent_rows.enrol(tx, name=name, kind="ephemeral") for name in quick}
+    agents |= {name: agent_rows.enrol(tx, name=name, kind="ephemeral", host=host) for name in quick}
     return LoadedProject(id, project, agents, quick)
 
 

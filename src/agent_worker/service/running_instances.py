@@ -34,6 +34,7 @@ class RunningInstances:
         self.runtime = runtime
         self._running: dict[str, Instance] = {}
         self._finishing: dict[str, _Finishing] = {}
+        self._stopping: set[str] = set()
 
     def get(self, workspace: str) -> Instance | None:
         """By the id of its workspace."""
@@ -69,16 +70,26 @@ class RunningInstances:
         finishing = self._finishing.get(running.id)
         if finishing is not None:
             finishing.work.cancel()
+        self._stopping.add(running.id)
         try:
             summary = await running.stop(reason=reason)
         except BaseException:  # the same
             running.leave()
             raise
         finally:
+            self._stopping.discard(running.id)
             self._running.pop(running.id, None)
         if finishing is not None and not finishing.outcome.done():
             finishing.outcome.set_result(summary)
         return summary
+
+    async def ended_elsewhere(self, workspace: str, reason: str) -> None:
+        """It is stopped, says an event. Where that was not our doing, another host did it."""
+        running = self._running.get(workspace)
+        if running is None or workspace in self._stopping or workspace in self._finishing:
+            return
+        del self._running[workspace]
+        await running.ended_elsewhere(reason)
 
     def leave_all(self) -> None:
         for running in self._running.values():
