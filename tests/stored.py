@@ -57,6 +57,7 @@ _OF_RUN = "(select agent from run r where r.project = t.project and r.id = t.run
 
 accepted = _view("accepted", order="at, key")
 agents = _view("agent")
+answer_links = _view("answer_link", order="ends_at, digest")
 audit = _view("audit", order="n")
 calls = _view("call", _OF_RUN, "at, step, id")  #: of tools
 deliveries = _view("delivery", "t.agent", "workspace, seq, agent")  #: what was brought to whom

@@ -44,6 +44,7 @@ from agent_worker.database.runtime_lock import ProjectLocks, RuntimeHolder, hold
 from agent_worker.database.sqlite import SqliteDatabase
 from agent_worker.definitions.settings import Settings
 from agent_worker.files.root import Root
+from agent_worker.memory.own_files import RunJournal
 from agent_worker.memory.workspace_library import WorkspaceLibraries
 from agent_worker.proposals.timer import ProposalTimer
 from agent_worker.schedules.schedule import Ticker
@@ -146,7 +147,8 @@ async def _wired(
     libraries = WorkspaceLibraries(settings.trust, settings.chosen.semantic.model)
     await asyncio.to_thread(libraries.sweep, await database.read(workspace_rows.kept_ids))
     closing.callback(bus.listen(partial(_drop_index, libraries), WorkspaceChanged))
-    registry, log_files = Registry(settings.chosen, libraries), LogFiles(database, bus, shared=_is_shared(settings))
+    registry = Registry(settings.chosen, libraries, _journal(settings))
+    log_files = LogFiles(database, bus, shared=_is_shared(settings))
     closing.push_async_callback(asyncio.to_thread, _close_libraries, registry)
     closing.push_async_callback(log_files.close)
     kept = timedelta(seconds=settings.chosen.keep_prompts)
@@ -173,6 +175,14 @@ async def _wired(
     runtime = replace(runtime, home=settings.trust, space=settings.space, prompts_kept=kept)
     closing.callback(bus.close)
     return runtime
+
+
+def _journal(settings: RuntimeSettings) -> RunJournal:
+    """In the daemon's home, or beside the database of who has none: where programs do not write."""
+    where = str(settings.database)
+    beside = None if "://" in where or where == ":memory:" else Root(Path(where).parent)
+    home = settings.trust or beside
+    return RunJournal(home.beneath("programs-at-work") if home else None)
 
 
 def _factory(

@@ -195,8 +195,8 @@ async def test_a_new_host_goes_on_with_what_the_old_one_left(tmp_path: Path) -> 
         await team.still()
         stopping = team.runtime.supervisor.stop()
         await team.meanwhile(stopping)
-    async with open_team(tmp_path / "p", "alice", clock=clock, database=database, tag="other") as team:
-        team.backends["alice"].then(says("unused"), says("unused"), says("done"))
+    script = {"alice": "script: [{ say: unused }, { say: unused }, { say: done }]\n"}  # the new host begins at once
+    async with open_team(tmp_path / "p", "alice", clock=clock, database=database, tag="other", extra=script) as team:
         await team.still()
         assert await team.states() == ["done"]
         assert (await team.thread("alice"))[-1].text == "done"
@@ -210,8 +210,8 @@ async def test_an_agent_that_was_about_to_restart_is_not_in_error_for_ever_after
         await team.still()
         assert (await team.agent("alice"))["state"] == "error"
         await team.meanwhile(team.runtime.supervisor.stop())
-    async with open_team(tmp_path / "p", "alice", clock=clock, database=database, tag="other") as team:
-        team.backends["alice"].then(says("hello"))
+    script = {"alice": "script: [{ say: hello }]\n"}
+    async with open_team(tmp_path / "p", "alice", clock=clock, database=database, tag="other", extra=script) as team:
         await team.still()
         assert await team.states() == ["done"]
 

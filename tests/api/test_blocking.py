@@ -7,9 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.faults.report import few
 from tests.patience import PATIENCE
 
 import agent_worker
@@ -156,3 +158,59 @@ async def test_a_question_whose_asking_was_cancelled_is_still_answered(tmp_path:
             await asking
         goes_on.set()
         assert (await workers.ask(ann, "go", key="k")).text == "done"
+
+
+INTERRUPTED = """
+import random, signal
+from agent_worker import Agent, local
+ann = Agent("ann", script=[{"say": "hi"}, {"say": "again"}])
+def interrupt(*_): raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
+moments, interrupted = random.Random(1), 0
+while interrupted < %d:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, moments.uniform(0.0005, 0.06))
+        with local() as workers:
+            workers.ask_sync(ann, "hello")
+            list(workers.stream_sync(ann, "once more"))
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        interrupted += 1
+with local() as workers:
+    print(workers.ask_sync(ann, "hello").text)
+"""
+
+
+def test_ctrl_c_at_any_moment_is_what_the_program_sees_and_nothing_is_left_half_closed() -> None:
+    """While it opens, asks, streams or closes: no other error, nothing on the screen, and the next one works."""
+    source = INTERRUPTED % few(100)
+    command = [sys.executable, "-W", "ignore:coroutine:RuntimeWarning", "-c", source]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE * 2, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "hi\n", "")
+
+
+def test_threads_that_ask_the_first_question_at_once_open_it_once() -> None:
+    workers = agent_worker.local()
+    each = [Agent(f"a{number}", script=[says(f"{number}")]) for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        answers = pool.map(lambda agent: workers.ask_sync(agent, "who?").text, each)
+        assert list(answers) == [f"{number}" for number in range(8)]
+    workers.close()
+
+
+def test_what_one_loop_opened_another_is_told_to_open_itself() -> None:
+    workers = agent_worker.local()
+    opening, other = asyncio.new_event_loop(), asyncio.new_event_loop()
+    opening.run_until_complete(workers.__aenter__())
+    with pytest.raises(Refused, match="another event loop"):
+        other.run_until_complete(workers.ask(ANN, "hello"))
+    assert opening.run_until_complete(workers.ask(ANN, "hello")).text == "hi"
+    opening.run_until_complete(workers.__aexit__(None, None, None))
+    opening.close()
+    other.close()
+
+
+def test_under_another_library_than_asyncio_it_says_what_works() -> None:
+    with pytest.raises(Refused, match="no event loop of asyncio") as refused:
+        agent_worker.local().__aenter__().send(None)  # as trio would
+    assert "to_thread" in refused.value.hint

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,9 +19,13 @@ from tests.teams import Team, open_team
 from agent_worker.backends.programs.one_shot import OneShot
 from agent_worker.backends.programs.program import Program, ProgramHost
 from agent_worker.core.clock import SystemClock
+from agent_worker.core.errors import NotFound
 from agent_worker.files.root import Root
 from agent_worker.memory import memory
+from agent_worker.memory.own_files import OwnFiles
 from agent_worker.service.audit import audit_show
+from agent_worker.service.held_files import held_release
+from agent_worker.service.inbox import inbox_answer, inbox_list
 from agent_worker.service.memory import memory_set
 from agent_worker.service.service import Service
 
@@ -55,7 +62,7 @@ def writes(path: Path, text: str) -> str:
 
 async def told_of(team: Team) -> None:
     """Files are put back after the run has ended; then the person is told."""
-    await team.until(bool, stored.inbox, kind="conflict")
+    await team.until(bool, stored.inbox, kind="held")
 
 
 async def denied(team: Team, tmp: Path) -> list[tuple[str, str]]:
@@ -71,13 +78,13 @@ async def test_A6_what_it_writes_there_is_put_back_kept_apart_noted_and_told(tmp
         await told_of(team)
         (run,) = await team.runs()
         assert await denied(team, tmp_path) == [("alice", f"wrote {path}")]
-        told = [each for kind, each in await team.inbox() if kind == "conflict"]
+        told = [each for kind, each in await team.inbox() if kind == "held"]
     assert (home / "memory/core.yaml").read_text() == OURS
     if path != "memory/core.yaml":
         assert not (home / path).exists()
     assert (home / ".held" / run["id"] / path).read_text() == text
     assert path in told[0]
-    assert "copy it back" in told[0]
+    assert told[0].endswith(f"agent-worker agent release alice --run {run['id']}")
 
 
 async def test_A6_what_it_removes_is_there_again(tmp_path: Path) -> None:
@@ -88,6 +95,132 @@ async def test_A6_what_it_removes_is_there_again(tmp_path: Path) -> None:
         await told_of(team)
         assert await denied(team, tmp_path) == [("alice", "wrote memory/core.yaml")]
     assert core.read_text() == OURS
+
+
+#: A process in whose run a program writes, as the daemon does it: it is killed before the run ends.
+KILLED = """
+import os, signal
+from pathlib import Path
+from agent_worker.files.root import Root
+from agent_worker.memory import memory
+from agent_worker.memory.own_files import OwnFiles, RunJournal
+home, agent, journal = Path({home!r}), {agent!r}, {journal!r}
+OwnFiles.begin(Root(home), "r_1", RunJournal(Root(Path(journal))), agent)
+memory.write(Root(home), memory.MemoryEntry("tea", "green", "working", by="self", source=("r_1",)))
+{after}
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+async def after_a_kill(tmp: Path, after: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """What the next process has in its audit and tells, when one was killed in the middle of a run of alice."""
+    root, database, core = tmp / "p", tmp / "state.db", home_of(tmp) / "memory" / "core.yaml"
+    async with open_team(root, "alice", clock=SystemClock(), database=database) as team:
+        agent = team.loaded.agents["alice"]
+    core.parent.mkdir(parents=True, exist_ok=True)
+    core.write_text(OURS)
+    given = {"home": str(home_of(tmp)), "agent": agent, "journal": str(tmp / "programs-at-work"), "after": after}
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED.format(**given))
+    assert await process.wait() == -signal.SIGKILL
+    async with open_team(root, "alice", clock=SystemClock(), database=database) as team:
+        found = await denied(team, tmp), [each for kind, each in await team.inbox() if kind == "held"]
+    assert list((tmp / "programs-at-work").iterdir()) == []
+    return found
+
+
+async def test_A6_what_it_wrote_is_put_back_when_the_daemon_was_killed_in_that_run(tmp_path: Path) -> None:
+    home = home_of(tmp_path)
+    after = "".join(writes(home / path, text) for path, text in ATTACKS.items())
+    audited, told = await after_a_kill(tmp_path, after)
+    assert audited == [("alice", f"wrote {', '.join(sorted(ATTACKS))}")]
+    assert told[0].endswith("agent-worker agent release alice --run r_1")
+    assert (home / "memory/core.yaml").read_text() == OURS
+    assert [path for path in ATTACKS if path != "memory/core.yaml" and (home / path).exists()] == []
+    assert {path: (home / ".held/r_1" / path).read_text() for path in ATTACKS} == ATTACKS
+    kept = memory.load(Root(home)).entries
+    assert [entry.key for entry in kept] == ["name", "tea"], "what our own tool wrote stays"
+
+
+async def test_a_kill_in_a_run_that_leaves_them_alone_changes_nothing(tmp_path: Path) -> None:
+    assert await after_a_kill(tmp_path, "") == ([], [])
+    assert not (home_of(tmp_path) / ".held").exists()
+
+
+async def test_A6_a_person_is_told_of_what_was_put_back_in_the_moment_before_the_kill(tmp_path: Path) -> None:
+    after = writes(home_of(tmp_path) / "soul.yaml", "role: the boss\n") + "memory.load(Root(home))\n"
+    audited, told = await after_a_kill(tmp_path, after)
+    assert audited == [("alice", "wrote soul.yaml")]
+    assert len(told) == 1
+
+
+MINE = {"memory/core.yaml": "name: Samuel\n", "soul.yaml": "role: the helper\n"}
+
+
+@asynccontextmanager
+async def edited_meanwhile(tmp: Path) -> AsyncIterator[tuple[Team, str]]:
+    """A person edits two files and removes a third while the program works; the team afterwards, and the run."""
+    home = home_of(tmp)
+    code = "".join(writes(home / path, text) for path, text in MINE.items())
+    code += f"os.remove({str(home / 'memory/old.yaml')!r})\nsay('started', 's-1')\nsay('over', 'done')\n"
+    async with program(tmp, code) as team:
+        (home / "memory/old.yaml").write_text("day: Friday\n")
+        await team.dm("alice", "do it")
+        await told_of(team)
+        await team.idle()
+        (run,) = await team.runs()
+        yield team, run["id"]
+
+
+def stands(tmp: Path) -> dict[str, str]:
+    home = home_of(tmp)
+    names = (*MINE, "memory/old.yaml")
+    return {path: (home / path).read_text() for path in names if (home / path).exists()}
+
+
+async def test_a_persons_own_edits_are_theirs_again_with_one_command_and_back_with_one(tmp_path: Path) -> None:
+    before = {"memory/core.yaml": OURS, "memory/old.yaml": "day: Friday\n"}
+    async with edited_meanwhile(tmp_path) as (team, run):
+        service, where = Service(team.runtime), str(tmp_path / "p")
+        assert stands(tmp_path) == before
+        taken = await held_release(service, "alice", run, project=where)
+        assert stands(tmp_path) == MINE
+        assert await team.inbox() == [], "there is nothing left to decide"
+        await held_release(service, "alice", taken.undo, project=where)
+        assert stands(tmp_path) == before
+
+
+async def test_a_persons_own_edits_are_approved_in_the_inbox(tmp_path: Path) -> None:
+    async with edited_meanwhile(tmp_path) as (team, _):
+        service = Service(team.runtime)
+        (item,) = await inbox_list(service, project=str(tmp_path / "p"))
+        assert (item.kind, item.answers) == ("held", ["approve", "dismiss"])
+        assert await inbox_answer(service, item.id, "approve") == "done; what you wrote holds"
+        assert stands(tmp_path) == MINE
+
+
+async def test_of_a_file_that_was_changed_several_times_every_version_is_kept(tmp_path: Path) -> None:
+    home_of(tmp_path).mkdir(parents=True)
+    home = Root(home_of(tmp_path))
+    guard = OwnFiles.begin(home, "r_1")
+    for text in ("role: one\n", "role: two\n", "role: two\n", "role: three\n"):
+        (home_of(tmp_path) / "soul.yaml").write_text(text)
+        guard.settle()
+    assert guard.end() == ["soul.yaml"]
+    held = home_of(tmp_path) / ".held" / "r_1"
+    texts = {str(path.relative_to(held)): path.read_text() for path in held.rglob("*.yaml")}
+    assert texts == {
+        "soul.yaml": "role: three\n",
+        "earlier/1/soul.yaml": "role: one\n",
+        "earlier/2/soul.yaml": "role: two\n",
+    }
+
+
+@pytest.mark.parametrize("run", ["r_2", "", "..", "a/b"])
+async def test_a_run_in_which_nothing_was_put_back_is_named(tmp_path: Path, run: str) -> None:
+    async with edited_meanwhile(tmp_path) as (team, known):
+        with pytest.raises(NotFound, match="nothing of alice was put back") as told:
+            await held_release(Service(team.runtime), "alice", run, project=str(tmp_path / "p"))
+        assert known in told.value.hint
 
 
 async def test_what_our_own_tools_write_meanwhile_stays_without_the_programs_words(tmp_path: Path) -> None:

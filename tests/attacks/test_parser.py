@@ -8,6 +8,7 @@ import select
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -15,6 +16,10 @@ from tests.shells.served import ROUTES, Served, parse_answer, read_answer, serve
 
 MIB = 1024 * 1024
 WRITES = [(method, path) for method, path in ROUTES if method in ("POST", "PUT", "PATCH") and path != "/shutdown"]
+IMPATIENT = {
+    "agent_worker.daemon.http.connection.HEAD_PATIENCE": 2.0,
+    "agent_worker.daemon.http.request_guard._BODY_PATIENCE": 2.0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +68,13 @@ def test_L10_a_client_that_sends_too_much_can_read_why(daemon: Served) -> None:
         daemon.do("POST", "/send", to="alice", message="x" * (5 * MIB))
 
 
-def test_D2p_slow_heads_slow_bodies_and_idle_connections_end(daemon: Served) -> None:
-    """All at once, since each takes its ten seconds."""
+def test_D2p_slow_heads_slow_bodies_and_idle_connections_end(tmp_path: Path) -> None:
+    """All at once, since each takes its ten seconds: two of them are enough here."""
+    with served(tmp_path, shorter=IMPATIENT) as daemon:
+        slow_ones_end(daemon)
+
+
+def slow_ones_end(daemon: Served) -> None:
     head = daemon.head("POST", "/send", "Content-Length: 1000")
     with contextlib.ExitStack() as open_connections:
 
@@ -84,7 +94,7 @@ def test_D2p_slow_heads_slow_bodies_and_idle_connections_end(daemon: Served) -> 
             for connection in dripping:
                 connection.send(b"x")
             dripped += 1
-            time.sleep(0.5)
+            time.sleep(0.2)
         assert dripped > 1
         assert read_answer(slow_body).status == 408
         assert [read_answer(connection).status for connection in slow_heads] == [408, 408, 408]

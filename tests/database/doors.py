@@ -10,7 +10,7 @@ from tests.postgresql import Cluster
 
 from agent_worker.core.events import Bus
 from agent_worker.database.database import Database
-from agent_worker.database.postgres import PostgresDatabase
+from agent_worker.database.postgres import PATIENCE, PostgresDatabase
 from agent_worker.database.sqlite import SqliteDatabase
 from agent_worker.work import agent_rows
 
@@ -22,12 +22,15 @@ class Door:
     where: Path | str
     opened: list[Database] = field(default_factory=list)
 
-    async def open(self, bus: Bus | None = None, redact: Callable[[str], str] = str) -> Database:
+    async def open(
+        self, bus: Bus | None = None, redact: Callable[[str], str] = str, *, patience: float = PATIENCE
+    ) -> Database:
+        """`patience`: how long a server that is away is waited for."""
         bus = bus or Bus()
         if isinstance(self.where, Path):
             database: Database = await SqliteDatabase.open(self.where, bus, redact=redact)
         else:
-            database = await PostgresDatabase.open(self.where, bus, redact=redact)
+            database = await PostgresDatabase.open(self.where, bus, redact=redact, patience=patience)
         self.opened.append(database)
         return database
 

@@ -8,7 +8,7 @@ import pytest
 from tests import stored
 from tests.database.doors import Door, new_project
 
-from agent_worker.core.errors import NotFound, StorageFault
+from agent_worker.core.errors import NotFound, NotRunning, StorageFault
 from agent_worker.core.events import Bus, Queued, WorkspaceChanged
 from agent_worker.database.database import Transaction
 from agent_worker.work import agent_rows, inbox, limits
@@ -123,7 +123,7 @@ async def test_an_event_that_cannot_be_stored_fails_its_own_change_only(door: Do
 
 
 async def test_a_reader_cannot_write(door: Door) -> None:
-    database = await door.open()
+    database = await door.open(patience=0)  # what PostgreSQL says here, a server says too that will be writable soon
     project = database.of(await new_project(database))
     with pytest.raises(Exception, match=r"(?i)read-?only"):
         await project.read(routing.accept, "key", "ref", now=1)
@@ -207,8 +207,10 @@ async def test_a_closed_door_is_closed(door: Door) -> None:
     database = await door.open()
     await database.close()
     await database.close()
-    with pytest.raises(StorageFault):
-        await database.write(lambda tx: None)
+    for ask in (database.write, database.write_soon, database.read):
+        with pytest.raises(StorageFault) as told:
+            await ask(lambda tx: None)
+        assert isinstance(told.value, NotRunning), "whoever asks is not told that the disk is broken"
 
 
 async def test_what_was_asked_for_before_it_closes_is_stored(door: Door) -> None:

@@ -183,14 +183,6 @@ async def test_what_was_written_is_seen_by_the_next_read(database: SqliteDatabas
         assert len(rows) == n + 1
 
 
-async def test_a_closed_door_is_closed(tmp_path: Path) -> None:
-    database = await SqliteDatabase.open(tmp_path / "state.db", Bus())
-    await database.close()
-    await database.close()
-    with pytest.raises(StorageFault):
-        await database.write(lambda tx: None)
-
-
 async def test_a_database_of_a_newer_version_is_refused_with_a_sentence(tmp_path: Path) -> None:
     database = await SqliteDatabase.open(tmp_path / "state.db", Bus())
     await database.write(lambda tx: tx.run("insert into migration(version, digest) values (9999, '')"))

@@ -14,6 +14,8 @@ from tests.teams import write_project
 
 from agent_worker.core.errors import NotFound
 from agent_worker.core.events import Event
+from agent_worker.daemon.web.every_project import known_projects
+from agent_worker.service.service import Service
 
 WORKFLOW = "workspace: { provider: sqlite }\n"
 
@@ -91,3 +93,18 @@ async def until(here: House, operation: str, **how: str) -> list[Any]:
         return list(found)
     finally:
         unlisten()
+
+
+async def test_whoever_asks_for_all_projects_gets_all_of_them_whoever_else_asks_or_leaves(
+    both: tuple[House, House], tmp_path: Path
+) -> None:
+    one, _ = both
+    after_a_restart = Service(one.runtime)
+    leaving = asyncio.create_task(known_projects(after_a_restart))
+    await asyncio.sleep(0)  # it has begun to look
+    asking = asyncio.create_task(known_projects(after_a_restart))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    for known, _ in (await asking, await known_projects(after_a_restart)):
+        assert {project.name for project in known} == {"project", "other"}
+    await after_a_restart.close()

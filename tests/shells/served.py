@@ -19,6 +19,7 @@ import psutil
 from tests import stored
 from tests.patience import PATIENCE, eventually
 from tests.shells import nursery
+from tests.shells.forked import SHORTER
 from tests.teams import write_project
 
 from agent_worker.client.connection import COMMAND, Client, connect
@@ -208,16 +209,18 @@ def served(
     *,
     fresh: bool = False,
     limited: Sequence[str] = (),
+    shorter: Mapping[str, float] | None = None,
     **files: str,
 ) -> Iterator[Served]:
-    """`environ` is what the daemon knows beyond our own environment.
+    """`environ` is what the daemon knows beyond our own environment, `shorter` how long it waits where that is tested.
 
     A `fresh` one is for what is asked of the process: its memory, its command line, what it is `limited` by.
     """
     project = tmp / "project"
     write_project(project, ["alice", "bob"], workflow=WORKFLOW, extra=files)
     start = fresh_daemon_command if fresh or limited else daemon_command
-    client = connect(home=tmp / "home", command=(*limited, *start(**environ or {})), patience=PATIENCE)
+    told = dict(environ or {}) | ({SHORTER: json.dumps(shorter)} if shorter else {})
+    client = connect(home=tmp / "home", command=(*limited, *start(**told)), patience=PATIENCE)
     try:
         made = Served(client, tmp / "home", project)
         client.request("GET", made.query("/status"))

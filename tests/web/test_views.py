@@ -272,8 +272,9 @@ def test_a_document_has_a_history_of_what_changed(guest: Visit) -> None:
     page.get_by_text("Edit", exact=True).click()
     page.get_by_label("Text of plan.md").fill("# Plan\n\n- three\n")
     page.get_by_role("button", name="Save").click()
-    page.locator(".doc li", has_text="three").wait_for()
+    page.locator(".history summary").nth(2).wait_for()
     assert page.locator(".history summary").count() == 3
+    assert page.locator(".doc li", has_text="three").first.is_visible()
 
 
 def test_two_who_edit_a_document_do_not_overwrite_each_other(guest: Visit) -> None:

@@ -8,4 +8,4 @@ with SqliteSaver.from_conn_string("state.db") as saver:
     config = {"configurable": {"thread_id": "sum"}}
     begun = adder.get_state(config).next
     question = None if begun else {"messages": [("user", "What is 2 + 3?")]}
-    print(adder.invoke(question, config)["messages"][-1].content)
+    print(adder.invoke(question, config, durability="sync")["messages"][-1].content)

@@ -4,47 +4,80 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import AgentRuntime
 from agent_worker.agents.run_begin import Assignment
 from agent_worker.core.errors import AgentWorkerError
-from agent_worker.database.database import Transaction
+from agent_worker.core.later import dataclass
+from agent_worker.database.database import ProjectDatabase, Transaction
+from agent_worker.files.root import Root
 from agent_worker.memory import audit
-from agent_worker.memory.own_files import HELD, OwnFiles
+from agent_worker.memory.own_files import HELD, OwnFiles, RunJournal
 from agent_worker.work import inbox
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class FilesOwner:
+    """Whose files they are."""
+
+    agent: str  #: id
+    name: str
+    home: Root
+
+
 @asynccontextmanager
-async def guarding(job: Assignment, worker: AgentRuntime, recording: RecorderContext) -> AsyncIterator[None]:
+async def guarding(
+    job: Assignment, worker: AgentRuntime, recording: RecorderContext, journal: RunJournal
+) -> AsyncIterator[None]:
     """What the program writes there itself is put back, kept apart, noted in the audit and told to the person."""
     writes_freely = worker.definition.edits_freely or bool(worker.definition.unsafe)
     if worker.home is None or not writes_freely:
         yield
         return
-    guard = await asyncio.to_thread(OwnFiles.begin, worker.home, job.run)
+    owner = FilesOwner(worker.agent, worker.name, worker.home)
+    guard = await asyncio.to_thread(OwnFiles.begin, owner.home, job.run, journal, owner.agent)
     try:
         yield
     finally:
         try:
             if found := await asyncio.to_thread(guard.end):
                 database = recording.database.of(worker.project)
-                await database.write(_tell, job, worker, found, now=recording.clock.micros())
+                await database.write(_tell, owner, job.run, found, now=recording.clock.micros())
+            await asyncio.to_thread(journal.end, owner.agent)
         except (AgentWorkerError, OSError) as error:
             log.warning("the files of %s could not be put back: %s", worker.name, error)
 
 
-def _tell(tx: Transaction, job: Assignment, worker: AgentRuntime, paths: Sequence[str], *, now: int) -> None:
-    assert worker.home is not None
-    listed = ", ".join(paths)
-    audit.note(tx, audit.AuditEntry(worker.agent, worker.name, "denied", f"wrote {listed}", run=job.run), now=now)
+async def put_back_after_kill(
+    journal: RunJournal, owners: Iterable[FilesOwner], database: ProjectDatabase, *, now: int
+) -> None:
+    """Before anybody reads the files of these agents: what stands there since a process died in one of their runs."""
+    for owner in owners:
+        try:
+            found = await asyncio.to_thread(OwnFiles.recover, owner.home, journal, owner.agent)
+            if found and found[1]:
+                await database.write(_tell, owner, *found, now=now)
+            await asyncio.to_thread(journal.end, owner.agent)
+        except (AgentWorkerError, OSError) as error:
+            log.warning("the files of %s could not be put back: %s", owner.name, error)
+
+
+def matter_of(agent: str, run: str) -> str:
+    """By which the inbox knows what was put back in a run of an agent."""
+    return f"{agent}/{run}"
+
+
+def _tell(tx: Transaction, owner: FilesOwner, run: str, paths: Sequence[str], *, now: int) -> None:
+    listed, name = ", ".join(paths), owner.name
+    audit.note(tx, audit.AuditEntry(owner.agent, name, "denied", f"wrote {listed}", run=run), now=now)
     text = (
-        f"{listed} of {worker.name} changed while its program worked ({job.run}), and not by one of its tools. "
-        f"It was put back; what stood there is kept in {worker.home.location(HELD)}/{job.run}. If that was you, "
-        f"copy it back, or use agent-worker agent memory {worker.name} and agent soul {worker.name}."
+        f"{listed} of {name} changed while its program worked ({run}), and not by one of its tools. "
+        f"It was put back; what stood there is kept in {owner.home.location(HELD)}/{run}. If that was you, "
+        f"take it over: agent-worker agent release {name} --run {run}"
     )
-    inbox.ask(tx, "conflict", ref=f"{job.run}/own-files", text=text, agent=worker.agent, now=now)
+    inbox.ask(tx, "held", ref=matter_of(owner.agent, run), text=text, agent=owner.agent, now=now)

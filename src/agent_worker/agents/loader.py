@@ -18,6 +18,7 @@ from types import MappingProxyType
 
 from agent_worker.agents import deletion
 from agent_worker.agents.backend_factory import BackendFactory, Held
+from agent_worker.agents.guarding import FilesOwner, put_back_after_kill
 from agent_worker.agents.registry import AgentKit, AgentRuntime, LazyKit, Registry
 from agent_worker.core.address import WorkspaceName, canonical
 from agent_worker.core.clock import Clock
@@ -105,6 +106,7 @@ class Loader:
         self._registry.keep_project(loaded.id, project)
         await asyncio.to_thread(self._backends.keys.look_at, project)
         self._backends.keep_secret(project)
+        await self._put_back_after_kill(loaded)
         held = await asyncio.to_thread(self._backends.held_back, project, None)
         for name, definition in loaded.quick.items():
             id = loaded.agents[name]
@@ -120,6 +122,18 @@ class Loader:
         self._share_limit(loaded.id, _holds(of_project(project), held))
         await self._keep_workflow_schedules(loaded)
         return self._as_it_works(loaded)
+
+    async def _put_back_after_kill(self, loaded: LoadedProject) -> None:
+        """Before anybody of ours reads them: files of agents in whose run another process died."""
+        if left := await asyncio.to_thread(self._registry.journal.left):
+            root, agents = Root(loaded.project.root), loaded.project.agents
+            owners = [
+                FilesOwner(id, name, root.beneath(agents[name].personal_dir))
+                for name, id in loaded.agents.items()
+                if id in left and name in agents and not self._registry.knows(id)
+            ]
+            database = self._database.of(loaded.id)
+            await put_back_after_kill(self._registry.journal, owners, database, now=self._clock.micros())
 
     async def _renew(self, loaded: LoadedProject, definitions: Mapping[str, AgentDefinition], held: Held) -> None:
         """Register agents by these definitions; who cannot be used by his, by the last good one, with what is wrong.

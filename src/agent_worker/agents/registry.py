@@ -19,6 +19,7 @@ from agent_worker.definitions.project import ProjectFiles
 from agent_worker.definitions.settings import Settings, tightened
 from agent_worker.files.root import Root
 from agent_worker.memory.library import Library
+from agent_worker.memory.own_files import RunJournal
 from agent_worker.memory.workspace_library import WorkspaceLibraries
 from agent_worker.tools.tool import Tool
 from agent_worker.work.limits import WorkLimits
@@ -95,9 +96,15 @@ class AgentRuntime:
 
 
 class Registry:
-    def __init__(self, settings: Settings | None = None, libraries: WorkspaceLibraries | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        libraries: WorkspaceLibraries | None = None,
+        journal: RunJournal | None = None,
+    ) -> None:
         self.settings = settings or Settings()  #: the user's
         self.libraries = libraries or WorkspaceLibraries()  #: what was said and written in workspaces, to search
+        self.journal = journal or RunJournal()  #: what files of agents should say while programs work for them
         # By agent, then by workspace; None: as it works by itself.
         self._workers: dict[str, dict[str | None, AgentRuntime]] = {}
         self._projects: dict[str, ProjectFiles] = {}

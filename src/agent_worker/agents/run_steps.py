@@ -84,7 +84,7 @@ class RunSteps:
             context = self._loop_context
             keeping = context.recording.prompts.keep(self._database, job, composed, turn.tools, now=context.now())
             try:  # it is written before anything that comes of the run: nobody has to wait for it
-                async with guarding(job, worker, context.recording):
+                async with guarding(job, worker, context.recording, context.registry.journal):
                     return await self._steps(job, worker, kit, turn, recorder, gathered.seen)
             finally:
                 await keeping

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, wait
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from agent_worker.core.errors import NotRunning
+from agent_worker.core.errors import NotRunning, Refused
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -36,10 +36,49 @@ class Blocking(Generic[W, P, T]):
 
     def __get__(self, whose: W, owner: type[W] | None = None) -> Callable[P, T]:
         @wraps(self.verb)
-        def wait(*args: P.args, **kwargs: P.kwargs) -> T:
+        def waited(*args: P.args, **kwargs: P.kwargs) -> T:
             return whose.wait_for(self.verb(whose, *args, **kwargs))
 
-        return wait
+        return waited
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """The loop of asyncio that calls this. Another library's, trio's for one, is not enough."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise Refused(
+            "no event loop of asyncio is running here",
+            hint="use the blocking verbs; under trio: await trio.to_thread.run_sync(workers.ask_sync, agent, text)",
+        ) from None
+
+
+class _Piece(Generic[T]):
+    """A coroutine that another thread waits for. It can be given up at any moment, also before it has begun."""
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        self._task: asyncio.Task[Any] | None = None
+        self._given_up = False
+        self.ended = threading.Event()
+
+    async def run(self) -> T:
+        if self._given_up:
+            raise asyncio.CancelledError
+        self._task = asyncio.current_task()
+        try:
+            return await self._work
+        finally:
+            self.ended.set()
+
+    def give_up(self) -> None:
+        """Called in the loop."""
+        self._given_up = True
+        if self._task is not None:
+            self._task.cancel()
+        else:
+            self._work.close()
+            self.ended.set()
 
 
 class LoopThread:
@@ -48,9 +87,18 @@ class LoopThread:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="agent-worker", daemon=True)
+        self._deciding = threading.Lock()  # whether it runs: an interrupted start may or may not have made a thread
+        self._runs = False
+
+    def start(self) -> None:
+        """Apart from making it: whoever is interrupted meanwhile has something to stop."""
         self._thread.start()
 
     def _run(self) -> None:
+        with self._deciding:
+            if self._loop.is_closed():
+                return
+            self._runs = True
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
@@ -58,31 +106,40 @@ class LoopThread:
             self._loop.close()
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Its result. Interrupted by Ctrl-C, it is cancelled, and the interruption goes on."""
+        """Its result. Interrupted by Ctrl-C, it is cancelled, and the interruption goes on once it has ended.
+
+        So nothing is left half closed. Who does not want to wait for that presses Ctrl-C again.
+        """
         if self._loop.is_closed() or threading.current_thread() is self._thread:
             work.close()
             raise NotRunning("it was closed" if self._loop.is_closed() else "a tool cannot wait for its own agent")
-        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        piece = _Piece(work)
         try:
-            return future.result()
+            return asyncio.run_coroutine_threadsafe(piece.run(), self._loop).result()
         except CancelledError:
             raise NotRunning("it was closed before there was an answer", hint="open it again, and ask") from None
         except BaseException:
-            future.cancel()
+            self._loop.call_soon_threadsafe(piece.give_up)
+            piece.ended.wait()
             raise
 
     def stop(self) -> None:
-        """End the thread, once what it was told to cancel has ended."""
+        """End the thread, once what it was told to cancel has ended: an interruption waits for that, too."""
+        with self._deciding:
+            if not self._runs:
+                self._loop.close()
         if self._loop.is_closed():
             return
+        ending = asyncio.run_coroutine_threadsafe(_ended(), self._loop)
         try:
-            self.wait_for(_cancelled())
+            ending.result()
         finally:
+            wait([ending])
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
 
 
-async def _cancelled() -> None:
+async def _ended() -> None:
     """Cancel what is left, and wait for it."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:

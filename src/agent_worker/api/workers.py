@@ -14,12 +14,13 @@ it; with `with`, or by the first blocking verb, in a thread of its own.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, TypeVar, overload
 
-from agent_worker.api.blocking import Blocking, LoopThread
+from agent_worker.api.blocking import Blocking, LoopThread, running_loop
 from agent_worker.api.following import (
     ask_agent,
     close_stream,
@@ -75,6 +76,8 @@ class Workers:
         self._handed: dict[tuple[type, str], Agent | Team] = {}
         self._handing: asyncio.Lock | None = None
         self._thread: LoopThread | None = None
+        self._opening = threading.Lock()  # several threads may ask the first question
+        self._loop: asyncio.AbstractEventLoop | None = None  #: that opened it, while it is open
         self._is_open = False
 
     # --- opening and closing --------------------------------------------------------------------------
@@ -82,6 +85,7 @@ class Workers:
     async def __aenter__(self) -> Workers:
         if self._is_open:
             raise Refused("it is open already")
+        self._loop = running_loop()
         self._handing = asyncio.Lock()
         self._handed.clear()
         await self._door.open(self._functions)
@@ -99,9 +103,10 @@ class Workers:
             raise Refused("it is open already")
         self._thread = LoopThread()
         try:
+            self._thread.start()
             self._thread.wait_for(self.__aenter__())
-        except BaseException:
-            self._end_thread()
+        except BaseException as error:  # it may have been opened all the same: an interruption comes at any moment
+            self.__exit__(type(error), error, error.__traceback__)
             raise
         return self
 
@@ -133,14 +138,16 @@ class Workers:
                 "a blocking verb would stop the loop that it waits for",
                 hint="await the verb without _sync, or open with `with` instead of `async with`",
             )
-        if self._thread is None:
-            try:
-                self.__enter__()
-            except BaseException:
-                work.close()
-                raise
-        assert self._thread is not None
-        return self._thread.wait_for(work)
+        try:
+            with self._opening:
+                if self._thread is None:
+                    self.__enter__()
+                assert self._thread is not None
+                thread = self._thread
+        except BaseException:
+            work.close()
+            raise
+        return thread.wait_for(work)
 
     # --- values ---------------------------------------------------------------------------------------
 
@@ -337,6 +344,11 @@ class Workers:
     def _check_open(self) -> None:
         if not self._is_open:
             raise NotRunning("it is not open", hint="async with agent_worker.local() as workers: …")
+        if running_loop() is not self._loop:
+            raise Refused(
+                "it was opened in another event loop",
+                hint="open it in this one; or open it with `with`, and use the verbs that end in _sync from anywhere",
+            )
 
     async def operate(self, operation: str, **arguments: Any) -> Any:
         """Call an operation of the runtime by its name: plain data in, plain data out."""

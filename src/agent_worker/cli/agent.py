@@ -357,10 +357,21 @@ def revert(name: str, since: str | None, source: str | None, show: bool, as_json
 
 @agent.command()
 @click.argument("name", shell_complete=agents)
-@click.argument("key")
+@click.argument("key", required=False)
+@click.option(
+    "--run", metavar="RUN", shell_complete=run_ids, help="Your own edits that were put back while its program worked."
+)
 @as_json_option
-def release(name: str, key: str, as_json: bool) -> None:
-    """Give back to NAME what was held back from its memory."""
+def release(name: str, key: str | None, run: str | None, as_json: bool) -> None:
+    """Give back to NAME what was held back from its memory under KEY, or the files that were put back in a RUN."""
+    if (key is None) == (run is None):
+        raise click.UsageError("name a KEY, or a run with --run")
+    if run is not None:
+        taken = call("POST", f"/agents/{part(name)}/held/{part(run)}/release", project=here())
+        if as_json:
+            return tell_json(taken)
+        echo(f"{', '.join(map(clean, taken['files']))} of {clean(name)}: as you wrote it")
+        return echo(f"to undo it: agent-worker agent release {clean(name)} --run {clean(taken['undo'])}")
     tell(call("POST", f"/agents/{part(name)}/memory/release", key=key, project=here()), as_json, agent=name, key=key)
 
 

@@ -211,7 +211,8 @@ def _classes() -> dict[str, type[AgentWorkerError]]:
     known, waiting = dict[str, type[AgentWorkerError]](), [AgentWorkerError]
     while waiting:
         kind = waiting.pop()
-        known.setdefault(kind.code, kind)  # a finer one of the same code may be made of more than a sentence
+        if "code" in vars(kind):  # a finer one of the same code may be made of more than a sentence
+            known[kind.code] = kind
         waiting += kind.__subclasses__()
     return known | {DefinitionError.code: BadInput}  # that one is made of problems, and we have a sentence
 

@@ -11,6 +11,7 @@ AgentWorkerError                  a sentence, and a hint: what to type next
 │   └── Untrusted                 the user has not approved what it would do
 ├── Fenced                        the writer is no longer the one; it must stop, silently
 ├── StorageFault                  the database cannot be trusted to write: stop accepting
+│   ├── Closed                    it was closed, as everything here is: whoever asked is told NotRunning
 │   └── NotNow                    nothing was stored; it goes on by itself
 │       ├── DiskFull              … when there is space again
 │       ├── Locked                … when another program lets go of the database
@@ -122,6 +123,10 @@ class StorageFault(AgentWorkerError):
 
 class UnknownSchema(StorageFault):
     """The database is whole, but a version of this program made it that stores things differently."""
+
+
+class Closed(NotRunning, StorageFault):
+    """Whoever asks is told that it does not run any more; for whoever works here there is nothing left to do."""
 
 
 class NotNow(StorageFault):

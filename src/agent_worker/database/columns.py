@@ -80,6 +80,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
         **{"member": NAME, "state": ONE_OF},
     },
     "outbox": {"project": ID, "item": ID, "sink": NAME},
+    "answer_link": {"project": ID, "digest": ID, "item": ID, "content": ID},
     "door_token": {"project": ID, "id": ID, "door": ONE_OF, "opens": NAME, "digest": ID},
 }
 

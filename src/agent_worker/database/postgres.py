@@ -120,6 +120,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
     async def read(
         self, query: Callable[Concatenate[PostgresTransaction, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
+        self._check_open()
         return await self._loop.run_in_executor(
             self._readers, lambda: self._query(lambda tx: query(tx, *args, **kwargs))
         )

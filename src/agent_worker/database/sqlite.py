@@ -21,7 +21,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import apsw
 
-from agent_worker.core.errors import DiskFull, Locked, Refused, StorageFault
+from agent_worker.core.errors import DiskFull, Locked, NotRunning, Refused, StorageFault
 from agent_worker.core.events import Bus, Event, WorkspaceChanged
 from agent_worker.core.failpoints import failpoint
 from agent_worker.database import event_rows
@@ -112,6 +112,7 @@ class SqliteDatabase(WriteQueue[SqliteTransaction]):
     async def read(self, query: Callable[Concatenate[SqliteTransaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self._path == ":memory:":  # only the writer's connection can see it
             return await self._enqueue(lambda transaction: query(transaction, *args, **kwargs))
+        self._check_open()
         return await self._loop.run_in_executor(
             self._readers, lambda: self._query(lambda transaction: query(transaction, *args, **kwargs))
         )
@@ -169,7 +170,7 @@ class SqliteDatabase(WriteQueue[SqliteTransaction]):
                 raise apsw.InterruptError("closed")
             work(connection)
         except apsw.InterruptError:
-            raise Refused("the daemon is stopping: this was not finished") from None
+            raise NotRunning("the daemon is stopping: this was not finished") from None
         except _DAMAGE as error:
             raise self._judge(error) from error
         except (apsw.FullError, apsw.IOError, OSError) as error:  # of what is written elsewhere, as far as we know

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from agent_worker.core.errors import StorageFault
+from agent_worker.core.errors import Closed, StorageFault
 from agent_worker.core.events import Bus, Event
 from agent_worker.core.later import dataclass
 
@@ -72,9 +72,12 @@ class WriteQueue(ABC, Generic[X]):
         return job.answer
 
     def _job(self, change: Callable[[X], Any], project: str | None) -> Job[X]:
-        if self._closed:
-            raise StorageFault("the database is closed")
+        self._check_open()
         return Job(change, self._loop.create_future(), project)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("it was closed before this was stored", hint="open it again, and ask")
 
     def _hand_over(self, *jobs: Job[X]) -> None:
         """Give these to the writer, behind those that waited for them, to be committed together."""

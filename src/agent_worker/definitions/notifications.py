@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from agent_worker.definitions.block import Block, Broken, wrong
-from agent_worker.definitions.fields import Duration, Line, Name
+from agent_worker.definitions.fields import Duration, Flag, Line, Name
 from agent_worker.definitions.problems import validate
 from agent_worker.definitions.source import read_source
 
@@ -52,6 +52,11 @@ class Sink(Block):
     )
     digest: Duration | None = Field(None, description="so much is collected and sent as one", examples=["15m"])
     again: Duration | None = Field(None, description="told again after so long, while it is open", examples=["4h"])
+    links: Flag = Field(
+        True,
+        description="with a link by which one answers, where public_url is set: whoever has it can",
+        examples=[False],
+    )
 
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from agent_worker.core.disk_space import STOP, STOP_BELOW, WARN, WARN_BELOW, read_size
 from agent_worker.core.errors import BadInput, Problem
 from agent_worker.definitions.block import Block, wrong
-from agent_worker.definitions.fields import Duration, Whole, parse_duration
+from agent_worker.definitions.fields import Duration, Url, Whole, parse_duration
 from agent_worker.definitions.problems import validate
 from agent_worker.definitions.source import read_source
 
@@ -93,6 +94,8 @@ class ProjectSettings(Block):
             "stop_free",
             "semantic",
             "rounds_at",
+            "public_url",
+            "public_port",
         ),
         _OF_THE_HOME,
     )
@@ -153,6 +156,14 @@ def _encoder(value: Any) -> Path:
     return Path(value).expanduser()
 
 
+def _public(value: str) -> str:
+    """`https://host` or `https://host:port`: as a request for it names its host."""
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise wrong("must be an address without a path", "such as https://agents.example.org")
+    return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
 class Semantic(Block):
     """How what was said is found by its meaning, where the extra `semantic` is installed."""
 
@@ -208,6 +219,17 @@ class Settings(ProjectSettings):
         description="what search by meaning goes by: { model: FOLDER } of a sentence encoder; a light one without it",
         examples=[{"model": "~/models/all-MiniLM-L6-v2"}],
     )
+    public_url: Annotated[Url, AfterValidator(_public)] | None = Field(
+        None,
+        description="how others reach this machine, by a tunnel or a proxy of yours that leads to `public_port`: "
+        "webhooks, and the links by which you answer. Nothing else is served there",
+        examples=["https://agents.example.org"],
+    )
+    public_port: Annotated[int, Field(strict=True, ge=0, lt=65536)] = Field(
+        5098,
+        description="where that tunnel or proxy leads to, on 127.0.0.1; 0 is any that is free, told in the log",
+        examples=[8080],
+    )
 
 
 _LOWER = frozenset({"tries", "longest_wait", "keep_archive"})
@@ -259,8 +281,10 @@ def _given(variable: str, text: str) -> float:
     return seconds
 
 
-def shown(name: str, value: float | Semantic) -> str:
+def shown(name: str, value: float | str | Semantic | None) -> str:
     """The value as it can be written in a file: `5m`, `4KiB`, `8`."""
+    if value is None or isinstance(value, str):
+        return value or ""
     if isinstance(value, Semantic):
         return f"{{ model: {value.model} }}" if value.model else "{}"
     if name == "rounds_at":

@@ -2,24 +2,98 @@
 
 A coding program follows its own rules about files, and those of its agent may lie within its reach. What they said when
 the run began, and what our own tools make of them since, is remembered; whatever else stands in them is taken for the
-program's, put back, and kept apart for the person. Who edits by hand meanwhile finds their text there too.
+program's, put back, and kept apart for the person. Who edits by hand meanwhile finds their text there too, and takes
+it over with `take_over`. All of it is also written down outside the program's reach, so that it holds after a kill.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 from typing import ClassVar
 
 from agent_worker.core.errors import AgentWorkerError, NotFound
+from agent_worker.core.later import dataclass
 from agent_worker.files import root as files
+from agent_worker.files.jsonl import Record, append_records, read_all
 from agent_worker.files.root import Root
+
+log = logging.getLogger(__name__)
 
 FILE = "soul.yaml"
 FOLDERS = ("memory", "soul.history", "soul.proposals")
 HELD = ".held"  #: in the agent's folder: what was put back, by run
+EARLIER = "earlier"  #: in there: what stood in a file before it was changed once more
+REMOVED = ".removed"  #: end of the name of what stands for a file that was gone
+BEFORE = "before-"  #: before a run, for what stood there until a person took its files over
+MOST_EARLIER = 50
+_PART = 1_000_000  # characters of a record
+
+
+@dataclass(frozen=True, slots=True)
+class RunJournal:
+    """What the files of agents should say while programs work for them: written before a run, removed after it."""
+
+    folder: Root | None = None  #: out of the programs' reach; None where nothing outlives the process
+
+    def begin(self, agent: str, run: str, expected: Iterable[tuple[str, bytes | None]]) -> None:
+        self.end(agent)
+        if self.folder is not None:
+            records = (each for path, content in expected for each in _records(path, content))
+            append_records(self.folder, _journal(agent), ({"run": run}, *records))
+
+    def note(self, agent: str, path: str, content: bytes | None) -> None:
+        """One of us has written it. Who is killed before this finds it in `.held`: nothing is lost."""
+        if self.folder is None:
+            return
+        try:
+            append_records(self.folder, _journal(agent), _records(path, content))
+        except (AgentWorkerError, OSError) as error:
+            log.warning("what a file of an agent should say could not be written down: %s", error)
+
+    def end(self, agent: str) -> None:
+        if self.folder is not None:
+            with suppress(NotFound):
+                self.folder.remove(_journal(agent))
+
+    def left(self) -> frozenset[str]:
+        """The agents whose run ended with the process it was in."""
+        with suppress(AgentWorkerError):
+            names = (each.name for each in self.folder.list()) if self.folder else ()
+            return frozenset(name.removesuffix(".jsonl") for name in names if name.endswith(".jsonl"))
+        return frozenset()
+
+    def read(self, agent: str) -> tuple[str, dict[str, bytes | None]] | None:
+        """The run, and what each file should say; None when none was left."""
+        records = read_all(self.folder, _journal(agent)).records if self.folder else ()
+        if not records or "run" not in records[0]:
+            return None
+        expected, parts = dict[str, bytes | None](), list[str]()
+        for each in records[1:]:
+            if each.get("text") is None:
+                expected[each["path"]] = None
+                continue
+            parts.append(each["text"])
+            if not each.get("more"):
+                expected[each["path"]], parts = "".join(parts).encode(errors="surrogateescape"), []
+        return str(records[0]["run"]), expected
+
+
+def _journal(agent: str) -> str:
+    return f"{agent}.jsonl"
+
+
+def _records(path: str, content: bytes | None) -> Iterator[Record]:
+    if content is None:
+        yield {"path": path, "text": None}
+        return
+    text = content.decode(errors="surrogateescape")
+    for start in range(0, len(text) or 1, _PART):
+        more = {"more": True} if start + _PART < len(text) else {}
+        yield {"path": path, "text": text[start : start + _PART], **more}
 
 
 class OwnFiles:
@@ -27,21 +101,37 @@ class OwnFiles:
 
     _guarded: ClassVar[dict[Path, OwnFiles]] = {}
 
-    def __init__(self, home: Root, run: str) -> None:
+    def __init__(
+        self, home: Root, run: str, expected: dict[str, bytes | None], journal: RunJournal, agent: str = ""
+    ) -> None:
         self._home = home
         self._place = home.location()
         self._run = run
         self._lock = RLock()
-        self._expected = {path: _read(home, path) for path in _there(home)}
+        self._expected = expected
+        self._journal = journal
+        self._agent = agent
         self.put_back: list[str] = []  #: paths
 
     @classmethod
-    def begin(cls, home: Root, run: str) -> OwnFiles:
-        """Reads files: call it in a thread."""
-        made = cls(home, run)
+    def begin(cls, home: Root, run: str, journal: RunJournal | None = None, agent: str = "") -> OwnFiles:
+        """Reads and writes files: call it in a thread."""
+        expected: dict[str, bytes | None] = {path: _read(home, path) for path in _there(home)}
+        made = cls(home, run, expected, journal or RunJournal(), agent)
+        made._journal.begin(agent, run, expected.items())
         cls._guarded[made._place] = made
         files.listeners.append(made._written)
         return made
+
+    @classmethod
+    def recover(cls, home: Root, journal: RunJournal, agent: str) -> tuple[str, list[str]] | None:
+        """A run whose process died, and its files that are put back now, or were and nobody was told of."""
+        if (left := journal.read(agent)) is None:
+            return None
+        run, expected = left
+        made = cls(home, run, expected, journal, agent)
+        made.settle()
+        return run, sorted({*made.put_back, *held(home, run)})
 
     def end(self) -> list[str]:
         """The files that were put back, by their paths."""
@@ -64,8 +154,7 @@ class OwnFiles:
                     self._put_back(path, should, stands)
 
     def _put_back(self, path: str, should: bytes | None, stands: bytes | None) -> None:
-        if stands is not None:
-            self._home.replace(f"{HELD}/{self._run}/{path}", stands)
+        _hold(self._home, self._run, path, stands)
         if should is None:
             with suppress(NotFound):
                 self._home.remove(path)
@@ -78,6 +167,56 @@ class OwnFiles:
         if place.is_relative_to(self._place) and _is_guarded(path := place.relative_to(self._place).as_posix()):
             with self._lock:
                 self._expected[path] = content
+                self._journal.note(self._agent, path, content)
+
+
+def _hold(home: Root, run: str, path: str, stands: bytes | None) -> None:
+    """Keep what stands in a file, or that it is gone, for the person. What was held of it before stays too."""
+    folder = f"{HELD}/{run}"
+    for name in (path, f"{path}{REMOVED}"):
+        if (before := _read(home, f"{folder}/{name}")) is None:
+            continue
+        places = (f"{folder}/{EARLIER}/{n}/{name}" for n in range(1, MOST_EARLIER + 1))
+        free = next((place for place in places if _read(home, place) is None), None)
+        if free and before != stands:
+            home.replace(free, before)
+        home.remove(f"{folder}/{name}")
+    if stands is None:
+        home.replace(f"{folder}/{path}{REMOVED}", b"")
+    else:
+        home.replace(f"{folder}/{path}", stands)
+
+
+def held(home: Root, run: str) -> list[str]:
+    """The files of which something is kept that stood in them in this run, or until a person took them over."""
+    found = _there(home.beneath(f"{HELD}/{run}")) if is_name(run) else ()
+    return sorted({path.removesuffix(REMOVED) for path in found})
+
+
+def held_runs(home: Root) -> list[str]:
+    """The runs of which something is kept."""
+    try:
+        return sorted(each.name for each in home.list(HELD) if each.is_directory)
+    except AgentWorkerError:
+        return []
+
+
+def take_over(home: Root, run: str) -> list[str]:
+    """A person says that it was them: what is held of this run stands in the files from now on; their paths.
+
+    What stands there now is held in its place, under `before-…`, so that this can be undone by the same way.
+    """
+    paths, back = held(home, run), counterpart(run)
+    for path in paths:
+        stands, wanted = _read(home, path), _read(home, f"{HELD}/{run}/{path}")
+        if stands == wanted:
+            continue
+        _hold(home, back, path, stands)
+        if wanted is not None:
+            home.replace(path, wanted)
+        else:
+            home.remove(path)
+    return paths
 
 
 def _is_guarded(path: str) -> bool:
@@ -85,9 +224,20 @@ def _is_guarded(path: str) -> bool:
     return path == FILE or (folder in FOLDERS and bool(slash))
 
 
+def counterpart(run: str) -> str:
+    """The name under which is held what stood there until a run was taken over, and the other way round."""
+    return run.removeprefix(BEFORE) if run.startswith(BEFORE) else f"{BEFORE}{run}"
+
+
+def is_name(run: str) -> bool:
+    """Whether it can be the name of a folder in `.held`, and nothing else."""
+    return bool(run) and "/" not in run and "\\" not in run and not run.startswith(".")
+
+
 def _there(home: Root) -> Iterator[str]:
-    if home.may_hold(FILE):
-        yield FILE
+    for name in (FILE, f"{FILE}{REMOVED}"):
+        if home.may_hold(name):
+            yield name
     for folder in FOLDERS:
         with suppress(AgentWorkerError):
             yield from (f"{folder}/{each.name}" for each in home.list(folder) if not each.is_directory)

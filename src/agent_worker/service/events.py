@@ -66,6 +66,8 @@ async def events(
     Narrowed to an address (`at=@review`, `alice`, `alice@review`), to kinds (`kind=message,step`) or to a `project`.
     """
     since = None if after is None else _number(after)
+    if since is not None and since > await newest(service.runtime.database):
+        since = None  # an id from the future: from now on, which is before we answer
     kinds = frozenset(kind.split(",")) if kind else None
     if at is not None:
         loaded = await service.project(project)
@@ -155,7 +157,6 @@ class Follower:
     async def __aiter__(self) -> AsyncIterator[Sequence[EventRecord]]:
         if self._ear is None:
             kept = await self._database.read(_kept)
-            self.at = min(self.at, kept.newest)
             if self.at < kept.oldest - 1:
                 yield [_gap(self.at + 1, kept.oldest - 1)]
             async for batch in self._stored():

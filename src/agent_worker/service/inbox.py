@@ -18,6 +18,7 @@ from agent_worker.memory import gate
 from agent_worker.proposals import lifecycle, store
 from agent_worker.proposals.request import PERSON, option_named
 from agent_worker.schedules import schedule
+from agent_worker.service.held_files import take_over_files
 from agent_worker.service.operation import operation
 from agent_worker.service.rounds import still_holds
 from agent_worker.service.runs import said_in
@@ -77,6 +78,7 @@ CAN: dict[str, list[str]] = {
     "dispute": ["approve", "deny"],
     "sharing": ["dismiss"],
     "check": ["approve", "deny"],
+    "held": ["approve", "dismiss"],
 }
 
 
@@ -95,7 +97,7 @@ async def inbox_list(service: Service, project: str | None = None) -> list[Item]
 async def inbox_show(service: Service, item: str) -> Item:
     """One item that waits for the person."""
     database, item = await service.holding(item, "inbox_item")
-    return await database.read(_open_item, item)
+    return await database.read(open_item, item)
 
 
 @operation("POST", "/inbox/{item}", tool="inbox_answer")
@@ -110,10 +112,13 @@ async def inbox_answer(
     database, item = await service.holding(item, "inbox_item")
     row = await database.read(inbox.get, item)
     if row["kind"] == "soul":
-        return await _decide_about_soul(service, await database.read(_open_item, item), row, action, text)
+        return await _decide_about_soul(service, await database.read(open_item, item), row, action, text)
     if row["kind"] in ("dispute", "check") and action in CAN[row["kind"]]:
         await _settle(service, row, yes=action == "approve")
-    told = await database.write(_act, item, action, PersonsReply(text, scope, other), now=service.now())
+    if row["kind"] == "held" and action == "approve":
+        await take_over_files(service, *row["ref"].split("/", 1))
+        return "done; what you wrote holds"
+    told = await database.write(act, item, action, PersonsReply(text, scope, other), now=service.now())
     if row["kind"] == "approval" and action == "approve" and scope == "always":
         digest, what, root = await database.read(_call_of, item)
         await asyncio.to_thread(service.runtime.gate.allow_call, Path(root), digest, what)
@@ -179,7 +184,7 @@ def _items(tx: Transaction) -> list[Item]:
     return list(folded.values())
 
 
-def _open_item(tx: Transaction, id: str) -> Item:
+def open_item(tx: Transaction, id: str) -> Item:
     root = tx.one("select root from project where id = :project")
     return replace(_item(tx, inbox.get(tx, id)), project=root["root"] if root else "")
 
@@ -241,7 +246,8 @@ def _call_of(tx: Transaction, item: str) -> tuple[str, str, str]:
     return row["digest"], row["text"].replace(" wants to use ", ": ", 1), root["root"]
 
 
-def _act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now: int) -> str:
+def act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now: int) -> str:
+    """Do what the person says to an item; what is to be told of it."""
     row = inbox.get(tx, item)
     _check_action(row, action)
     if row["kind"] in ("vote", "veto"):
@@ -249,6 +255,9 @@ def _act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now
     if row["kind"] == "dispute":
         inbox.close(tx, item, state="answered", answer=action)
         return "done; it remembers the new one" if action == "approve" else "done; what it knew stays"
+    if row["kind"] == "held":
+        inbox.close(tx, item, state="answered", answer=action)
+        return "done; it stays as it was"
     if row["kind"] == "check":
         inbox.close(tx, item, state="answered", answer=action)
         return "done; it holds" if action == "approve" else "done; it is in the archive"

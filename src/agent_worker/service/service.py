@@ -50,7 +50,7 @@ class Service:
         self.door_tokens = DoorTokens()  #: that let programs of others in
         self._projects = OpenProjects(runtime)
         self._instances = RunningInstances(runtime)
-        self._all_known = False  # projects of former days were looked for
+        self._opening_known: asyncio.Task[None] | None = None  # projects of former days
         self._tasks: set[asyncio.Task[Any]] = set()
         self.opened: Callable[[LoadedProject], Awaitable[None]] | None = None  #: told of each project that was opened
 
@@ -158,10 +158,16 @@ class Service:
         await self.runtime.supervisor.wake_all()
 
     async def open_known(self) -> None:
-        """Open the projects that were worked in before this daemon began, if they are still there. Looked for once."""
-        if self._all_known:
-            return
-        self._all_known = True
+        """Open the projects that were worked in before this daemon began, if they are still there.
+
+        They are looked for once: whoever asks meanwhile waits for it, and whoever leaves keeps it from nobody.
+        """
+        opening = self._opening_known
+        if opening is None or (opening.done() and (opening.cancelled() or opening.exception())):
+            opening = self._opening_known = self.background(self._open_known())
+        await asyncio.shield(opening)
+
+    async def _open_known(self) -> None:
         for root in await self.runtime.database.read(_roots):
             if not await asyncio.to_thread(os.path.isdir, root):
                 continue

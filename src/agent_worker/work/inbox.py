@@ -31,6 +31,7 @@ Kind = Literal[
     "dispute",
     "sharing",
     "check",
+    "held",
 ]
 
 

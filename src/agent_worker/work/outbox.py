@@ -67,7 +67,7 @@ def _set(tx: Transaction, item: str, sink: str, *, tries: int, due_at: int, reas
 def due(tx: WholeTransaction, *, now: int) -> list[Row]:
     """What is due, of all projects, each with its item and the name of its project."""
     return tx.all(
-        """select o.project, o.item, o.sink, o.tries, i.kind, i.text, i.n, i.ref, i.at, i.state,
+        """select o.project, o.item, o.sink, o.tries, i.kind, i.text, i.n, i.ref, i.at, i.state, i.details, i.digest,
                   p.name as project_name, a.name as agent, w.workflow, w.tag
              from outbox o
              join project p on p.id = o.project

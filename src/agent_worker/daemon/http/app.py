@@ -31,6 +31,7 @@ from agent_worker.core.errors import BadInput
 from agent_worker.daemon.http.asgi import App
 from agent_worker.daemon.http.lazy_apps import LazyApp, mcp_app, openai_app
 from agent_worker.daemon.http.openapi import describe
+from agent_worker.daemon.http.outside import open_outside
 from agent_worker.daemon.http.request_guard import RequestGuard, Tokens
 from agent_worker.daemon.http.routes import Routes, arguments, route, unrouted
 from agent_worker.daemon.mcp.run_tokens import RunTokens
@@ -40,7 +41,6 @@ from agent_worker.daemon.process.leftovers import clear_away
 from agent_worker.daemon.web.rendering import end_rendering
 from agent_worker.daemon.web.site import STRANGERS, page_routes
 from agent_worker.definitions.settings import read_settings, with_environment
-from agent_worker.doors.outbox.sender import OutboxSender
 from agent_worker.files.root import Root
 from agent_worker.service import background
 from agent_worker.service.catalogue import OPERATIONS
@@ -78,7 +78,7 @@ async def make_app(identity: Identity) -> App:
         await service.open_again()
         await keys_changed(service)  # what is asked for may have come with this start
         background.begin(service)
-        OutboxSender(service)
+        open_outside(service, opening)
         if runtime.supervisor.hosting:
             service.background(service.open_known())
         service.background(_tidy_memory(runtime.clock))

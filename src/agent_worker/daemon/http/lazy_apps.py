@@ -28,6 +28,13 @@ def openai_app(service: Service) -> App:
     return make(service)
 
 
+def public_app(service: Service) -> App:
+    with taking_turns:
+        from agent_worker.doors.public import make
+
+    return make(service)
+
+
 class LazyApp:
     """An ASGI application that is made in a thread when it is first asked for; its lifespan lasts until `close`."""
 

@@ -125,21 +125,21 @@ class RequestGuard:
             return await self.app(scope, receive, send)
         if scope["type"] != "http":
             return  # the server speaks nothing else
-        guarded = _sending_safely(send)
+        guarded = sending_safely(send)
         try:
             caller = self._judge(scope)
             if caller is not None:
                 _trust_connection(scope)
-            body = await _whole_body(scope, receive, limit=_limit(caller))
+            body = await whole_body(scope, receive, limit=_limit(caller))
         except Refusal as refusal:
-            return await _refuse(refusal, receive, guarded)
-        except _ClientGone:
+            return await refuse(refusal, receive, guarded)
+        except ClientGone:
             return
         scope["caller"] = caller
-        await self.app(scope, _replayed(body, receive), guarded)
+        await self.app(scope, replayed(body, receive), guarded)
 
     def _judge(self, scope: Message) -> Caller | None:
-        headers = _Headers(scope)
+        headers = RequestHeaders(scope)
         self._check_browser(headers)
         self._check_form(scope, headers)
         if scope["method"] in self.strangers.get(scope["path"], ()):
@@ -153,7 +153,7 @@ class RequestGuard:
         _check_door(caller, scope["path"])
         return caller
 
-    def _check_browser(self, headers: _Headers) -> None:
+    def _check_browser(self, headers: RequestHeaders) -> None:
         hosts = {authority(self.host, self.port), f"localhost:{self.port}"}
         host = headers.only("host")
         if host not in hosts:
@@ -163,7 +163,7 @@ class RequestGuard:
         if headers.has("sec-fetch-site") and headers.only("sec-fetch-site") not in ("none", "same-origin"):
             raise Refusal(403, "forbidden", "requests from other web pages are refused")
 
-    def _check_form(self, scope: Message, headers: _Headers) -> None:
+    def _check_form(self, scope: Message, headers: RequestHeaders) -> None:
         if scope["http_version"] != "1.1" or headers.has("upgrade"):
             raise Refusal(400, "bad_request", "only HTTP/1.1 is spoken here")
         kind = (headers.only("content-type") or "").partition(";")[0].strip().lower()
@@ -186,7 +186,7 @@ def _check_door(caller: Caller, path: str) -> None:
         raise Refusal(403, "forbidden", told, "agent-worker token create NAME")
 
 
-class _Headers:
+class RequestHeaders:
     def __init__(self, scope: Message) -> None:
         self._headers: list[tuple[bytes, bytes]] = scope["headers"]
 
@@ -202,7 +202,7 @@ class _Headers:
         return values[0].decode("latin-1") if len(values) == 1 else None
 
 
-def _bearer(headers: _Headers) -> bytes:
+def _bearer(headers: RequestHeaders) -> bytes:
     """The token that was sent, compared as bytes: whatever it is, it is only right or wrong."""
     values = headers.all("authorization")
     scheme, _, token = values[0].partition(b" ") if len(values) == 1 else (b"", b"", b"")
@@ -218,7 +218,7 @@ def _trust_connection(scope: Message) -> None:
 # --- size and time
 
 
-class _ClientGone(Exception):
+class ClientGone(Exception):
     """The client left in the middle of its request."""
 
 
@@ -226,8 +226,8 @@ def _limit(caller: Caller | None) -> int:
     return LARGEST_BODY if caller is not None else _LARGEST_STRANGERS_BODY
 
 
-async def _whole_body(scope: Message, receive: Receive, *, limit: int) -> bytes:
-    declared = _Headers(scope).only("content-length") or "0"
+async def whole_body(scope: Message, receive: Receive, *, limit: int) -> bytes:
+    declared = RequestHeaders(scope).only("content-length") or "0"
     if not declared.isascii() or not declared.isdigit() or len(declared) > 15 or int(declared) > limit:
         raise _too_large(limit)
     pieces, size = [], 0
@@ -236,7 +236,7 @@ async def _whole_body(scope: Message, receive: Receive, *, limit: int) -> bytes:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise _ClientGone
+                    raise ClientGone
                 pieces.append(message.get("body", b""))
                 size += len(pieces[-1])
                 if size > limit:
@@ -252,7 +252,7 @@ def _too_large(limit: int) -> Refusal:
     return Refusal(413, "too_large", told, "put a long text into a document, in parts")
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def replayed(body: bytes, receive: Receive) -> Receive:
     """Give the body once, then whatever comes: the news that the client left."""
     waiting = [body]
 
@@ -267,23 +267,25 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 # --- what leaves
 
 
-def _sending_safely(send: Send) -> Send:
+def sending_safely(send: Send, pages: bytes = CSP_OF_PAGES) -> Send:
+    """With headers that keep a browser from making anything of what is sent; `pages` is the CSP of HTML."""
+
     async def guarded(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = _safe(message.get("headers", ()))
+            message["headers"] = _safe(message.get("headers", ()), pages)
         await send(message)
 
     return guarded
 
 
-def _safe(headers: Collection[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def _safe(headers: Collection[tuple[bytes, bytes]], pages: bytes) -> list[tuple[bytes, bytes]]:
     ours = {name for name, _ in _ALWAYS} | {b"content-security-policy"}
     kept = [(n, v) for n, v in headers if n.lower() not in ours and not n.lower().startswith(b"access-control-")]
     is_page = any(n.lower() == b"content-type" and v.lower().startswith(b"text/html") for n, v in kept)
-    return [*kept, *_ALWAYS, (b"content-security-policy", CSP_OF_PAGES if is_page else CSP_OF_DATA)]
+    return [*kept, *_ALWAYS, (b"content-security-policy", pages if is_page else CSP_OF_DATA)]
 
 
-async def _refuse(refusal: Refusal, receive: Receive, send: Send) -> None:
+async def refuse(refusal: Refusal, receive: Receive, send: Send) -> None:
     body = json.dumps({"error": refusal.error}).encode()
     headers = [
         (b"content-type", b"application/json"),

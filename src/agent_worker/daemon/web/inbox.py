@@ -30,6 +30,7 @@ _TITLES = {
     "mention": "calls on you",
     "dispute": "heard otherwise than it knows",
     "check": "does it still hold?",
+    "held": "files of its own changed while its program worked: was it you?",
     "sharing": "does not tell what it shares",
     "feedback": "tells what got in its way",
     "soul": "may change who it is",

@@ -384,7 +384,8 @@ create table inbox_item (
   workspace text,
   agent text,
   kind text not null,                       -- mention | question | approval | vote | veto | failure | dead | limit |
-                                            -- conflict | space | control | feedback | soul | drift
+                                            -- conflict | space | control | feedback | soul | drift | dispute |
+                                            -- sharing | check | held
   ref text not null,                        -- what it is about: a message, instruction or document
   text text not null,
   n bigint not null,                        -- what people call it: counts in its project
@@ -502,3 +503,14 @@ create table outbox (                       -- what the person is still to be to
   primary key (project, item, sink)
 );
 create index outbox_due on outbox(due_at);
+
+create table answer_link (                  -- lets whoever has it answer one item of the inbox, once
+  project text not null,
+  digest text not null,                     -- SHA-256 of its secret
+  item text not null,
+  content text not null,                    -- SHA-256 of what the item asked when it was told
+  ends_at bigint not null,
+  used_at bigint,
+  primary key (project, digest)
+);
+create index answer_link_digest on answer_link(digest);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent_worker.core.errors import AgentWorkerError
@@ -39,15 +39,16 @@ class Notice:
         return json.dumps({"id": self.id, "title": self.title, "items": self.items})
 
 
-def notice_of(rows: Sequence[Row]) -> Notice:
-    items = tuple(_item(row) for row in rows)
+def notice_of(rows: Sequence[Row], links: Mapping[str, str]) -> Notice:
+    """What is told of these rows; `links` are those by which one answers, by item."""
+    items = tuple(_item(row, links.get(row["item"], "")) for row in rows)
     first = items[0]
     title = f"{first['kind']}: {first['who']}" if len(items) == 1 else f"{plural(len(items), 'thing')} for you"
-    text = "\n\n".join(f"{_label(item, alone=len(items) == 1)}{item['text']}\n{item['command']}" for item in items)
+    text = "\n\n".join(f"{_label(item, alone=len(items) == 1)}{item['text']}\n{_way(item)}" for item in items)
     return Notice(title, text, items)
 
 
-def _item(row: Row) -> dict[str, Any]:
+def _item(row: Row, link: str) -> dict[str, Any]:
     where = "" if row["workflow"] is None else row["workflow"] + ("" if row["tag"] == "main" else f":{row['tag']}")
     return {
         "id": row["item"],
@@ -59,8 +60,14 @@ def _item(row: Row) -> dict[str, Any]:
         "who": f"{row['agent'] or 'agent-worker'}{'@' + where if where else ''} in {row['project_name']}",
         "text": row["text"][:_LONGEST],
         "command": command_for(row),
+        "link": link,
         "at": row["at"],
     }
+
+
+def _way(item: dict[str, Any]) -> str:
+    """How one answers: by the command, and by the link where there is one."""
+    return f"{item['command']}\n{item['link']}" if item["link"] else str(item["command"])
 
 
 def _label(item: dict[str, Any], *, alone: bool) -> str:

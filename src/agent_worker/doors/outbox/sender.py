@@ -23,6 +23,7 @@ from agent_worker.doors.outbox.notice import Notice, NotSent, notice_of
 from agent_worker.doors.outbox.timing import after_quiet, due, wait_after
 from agent_worker.processes.child import run_command
 from agent_worker.processes.environment import safe_environment
+from agent_worker.service.answer_links import make_links
 from agent_worker.service.service import Service
 from agent_worker.work import outbox
 
@@ -96,7 +97,8 @@ class OutboxSender:
         try:
             for told in [rows] if sink.digest else [[row] for row in rows]:
                 try:
-                    await SINKS[sink.to](sink, notice_of(told))
+                    links = await make_links(self._service, told) if sink.links else {}
+                    await SINKS[sink.to](sink, notice_of(told, links))
                 except NotSent as error:
                     log.warning("notification %s: %s", name, error.message)
                     await self._failed(told, error.message)

@@ -27,6 +27,8 @@ def send_webhook(sink: Sink, notice: Notice) -> None:
 def send_ntfy(sink: Sink, notice: Notice) -> None:
     title = Header(notice.title, "utf-8").encode() if not notice.title.isascii() else notice.title
     headers = {"Title": " ".join(title.split()), "Tags": "robot"}
+    if len(notice.items) == 1 and (link := notice.items[0]["link"]):
+        headers["Click"] = link
     if token := given(sink.secret):
         headers["Authorization"] = f"Bearer {token}"
     _post(sink, notice.text.encode(), headers)
