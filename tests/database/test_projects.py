@@ -17,6 +17,7 @@ from agent_worker.database.transaction import SqliteTransaction
 #: Tables whose rows belong to no project, or are counted over all of them.
 OF_ALL = {
     "project": "the projects themselves",
+    "host": "a host has many projects",
     "event": "counted in the order of commits, for streams over all projects; each says its project",
     "event_count": "how many of these there were",
     "progress": "how many commits there were",
@@ -44,6 +45,7 @@ ABOUT_ALL = {
     "select o.project, o.item, o.sink, o.tries": "the sender of notifications; each row says its project",
     "select min(due_at) as at from outbox": "the sender of notifications",
     "select id, project, workspace, seq, record from": "the stream of events; each says its project",
+    "select e.id, e.project, e.workspace, e.record": "what other hosts tell; the same",
 }
 
 KEYS = re.compile(r"(?:primary key|unique|references \w+|foreign key) \(([^)]*)\)")

@@ -12,14 +12,18 @@ from tests.hosts.fleet import Fleet, Slow, TestHost, open_fleet
 from tests.models import Attentive
 from tests.patience import PATIENCE, until
 from tests.postgresql import Cluster
+from tests.teams import kept_prices, write_project
 
+from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.errors import Refused
 from agent_worker.core.events import Event
 from agent_worker.database import host_rows
 from agent_worker.database.database import Row
+from agent_worker.definitions.project import load_project
 from agent_worker.service.messages import deliver, put_question
 from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.workspaces import workspace_rows
+
 
 @pytest.fixture
 async def fleet(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Fleet]:
@@ -100,6 +104,14 @@ async def test_an_agent_is_run_only_where_there_is_what_it_requires(cluster: Clu
         fitting = await fleet.add("gpu")
         await until_state(fitting, asked.id, "done")
         assert (await owners(fitting))["alice"] == fitting.id
+
+
+async def test_alone_with_sqlite_an_agent_that_requires_something_is_told_to_be_of_no_use(tmp_path: Path) -> None:
+    write_project(tmp_path, ["alice"], extra={"alice": "requires: [gpu]\n"})
+    async with open_runtime(RuntimeSettings(prices=kept_prices())) as runtime:
+        loaded = await runtime.loader.load(load_project(tmp_path))
+        (problem,) = loaded.project.unusable
+        assert "alice requires gpu, and here agents work on one machine" in problem.message
 
 
 async def test_members_of_a_team_work_on_any_host_and_the_team_survives_the_host_that_started_it(fleet: Fleet) -> None:

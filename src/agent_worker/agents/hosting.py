@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 import platform
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from agent_worker.core.ids import new_id
 from agent_worker.database import host_rows
 from agent_worker.database.database import Database, WholeTransaction
 from agent_worker.database.host_rows import BEAT, FENCE, LEASE, Beat, Host, Lease
+from agent_worker.definitions.agent import AgentDefinition
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ class Hosting:
 
     def may_run(self, agent: AgentRuntime) -> bool:
         """Whether this host may run an agent: it can be counted on, and has what the agent requires."""
-        return self.holds and self.me.labels.issuperset(agent.definition.requires)
+        return self.holds and self.me.labels.issuperset(required_by(agent.definition))
 
     def hesitation(self, runs: int) -> float:
         """Seconds to wait before a claim: whoever has less to do is faster."""
@@ -122,6 +123,12 @@ class Hosting:
         return asyncio.get_running_loop().time()
 
 
+def required_by(definition: AgentDefinition) -> set[str]:
+    """The labels that a host must have to run an agent: those its file says, and the program that it is."""
+    backend = definition.backend
+    return {*definition.requires, *([] if backend in ("sdk", "mock", "acp") else [f"program:{backend}"])}
+
+
 async def _nothing(project: str) -> None:
     """Nobody here opens projects: what was loaded holds."""
 
@@ -131,11 +138,19 @@ async def _nowhere(project: str, workspace: str) -> None:
 
 
 def this_host(home: Path | None, labels: Collection[str]) -> Host:
-    """Who we are. A home has one daemon at a time, so another host from the same one is dead, whatever its lease says."""
+    """Who we are. A home has one daemon at a time: another host from the same one is dead, whatever its lease says."""
     from importlib.metadata import version  # slow, and only needed here
 
     node, id = platform.node() or "unknown", new_id("h")
-    return Host(id, node, _place(home) or id, os.getpid(), version("agent-worker"), frozenset({f"node:{node}", *labels}))
+    has = {f"node:{node}", *labels, *_programs()}
+    return Host(id, node, _place(home) or id, os.getpid(), version("agent-worker"), frozenset(has))
+
+
+def _programs() -> Iterator[str]:
+    """The coding programs that are installed here, as labels."""
+    from agent_worker.backends.programs.known import KNOWN, found
+
+    yield from (f"program:{name}" for name in KNOWN if found(name, os.environ.get("PATH", "")))
 
 
 def _place(home: Path | None) -> str:

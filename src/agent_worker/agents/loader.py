@@ -326,6 +326,9 @@ class Loader:
             learning_credential=credential_of(definition, learning),
             lacks_key=self._backends.lacks_key(definition, project.root),
         )
+        if definition.requires and not self._host:
+            told = f"{definition.name} requires {', '.join(definition.requires)}, and here agents work on one machine"
+            return _unfit(worker, Refused(told, hint="remove requires; or let several daemons share a PostgreSQL"))
         try:
             home = Root(project.root).beneath(definition.personal_dir) if has_home else None
             return replace(

@@ -1,4 +1,4 @@
-"""What a host does for work whose loop is gone: after its own start, when another host died, when a loop ends or crashes.
+"""What a host does for work whose loop is gone: when it begins, when another host died, when a loop ends or crashes.
 
 Nothing is lost here: what a dead loop held goes back to its lane with its completed steps. What a person does with work
 is in commands.py.

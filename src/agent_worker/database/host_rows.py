@@ -1,8 +1,8 @@
 """The hosts that share a database, and how long each is counted on. The one writer of table `host`.
 
 Only PostgreSQL has rows here: a daemon whose state is in SQLite is alone, and needs no lease. Whether a host is dead is
-decided by one statement, by the database's own clock: `bury` takes its row away, and whatever belongs to a host that has
-no row is free. Who does what about that: agents/hosting.py.
+decided by one statement, by the database's own clock: `bury` takes its row away, and whatever belongs to a host that
+has no row is free. Who does what about that: agents/hosting.py.
 """
 
 from __future__ import annotations
@@ -19,18 +19,23 @@ LEASE = 10.0  #: seconds that a host is counted on after its last beat
 BEAT = 2.0  #: seconds between two beats
 FENCE = 8.0  #: seconds after its last beat when a host ends its own work: before anybody else may begin it
 
-_NOW = "cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)"
-_ENTER = f"""
+_ENTER = """
 insert into host(id, node, home, pid, labels, version, began_at, lease_until)
-values (:id, :node, :home, :pid, :labels, :version, {_NOW}, {_NOW} + :lease)
-on conflict (id) do update set lease_until = excluded.lease_until, labels = excluded.labels"""
+values (:id, :node, :home, :pid, :labels, :version, extract(epoch from clock_timestamp()) * 1000000, 0)
+on conflict (id) do update set labels = excluded.labels"""
 #: By the session of the lease, outside of everything else that is written.
-BEAT_ONCE = f"update host set lease_until = {_NOW} + :lease where id = :id returning id"
+BEAT_ONCE = """
+update host set lease_until = extract(epoch from clock_timestamp()) * 1000000 + :lease where id = :id returning id"""
 #: What a host looks at with each beat: how far events go, and whose lease is over.
-LOOK = f"""select c.numbered, h.id from event_count c left join host h on h.lease_until < {_NOW}"""
-_BURY = f"delete from host where id = :id and lease_until < {_NOW} returning node"
-_ALL = f"""select id, node, pid, labels, version, began_at, lease_until - {_NOW} as left_of_lease from host
- order by began_at, id"""
+LOOK = """
+select c.numbered, h.id
+  from event_count c left join host h on h.lease_until < extract(epoch from clock_timestamp()) * 1000000"""
+_BURY = """
+delete from host where id = :id and lease_until < extract(epoch from clock_timestamp()) * 1000000 returning node"""
+_ALL = """
+select id, node, pid, labels, version, began_at,
+       lease_until - cast(extract(epoch from clock_timestamp()) * 1000000 as bigint) as left_of_lease
+  from host order by began_at, id"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +80,8 @@ def enter(tx: WholeTransaction, host: Host) -> None:
         pid=host.pid,
         labels=json.dumps(sorted(host.labels)),
         version=host.version,
-        lease=int(LEASE * 1e6),
     )
+    tx.run(BEAT_ONCE, id=host.id, lease=int(LEASE * 1e6))
     tx.tell(HostChanged(host=host.id, node=host.node, state="joined"))
 
 

@@ -99,9 +99,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         self._reading: list[Connection] = []
 
     @classmethod
-    async def open(
-        cls, url: str, bus: Bus, *, redact: Redact = str, patience: float = PATIENCE
-    ) -> PostgresDatabase:
+    async def open(cls, url: str, bus: Bus, *, redact: Redact = str, patience: float = PATIENCE) -> PostgresDatabase:
         """Raises StorageFault when the server cannot be reached, or the database is not fit for us."""
         database = cls(url, bus, redact=redact, patience=patience)
         ready: asyncio.Future[None] = database._loop.create_future()

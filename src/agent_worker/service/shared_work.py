@@ -1,6 +1,7 @@
-"""Work that several hosts share: projects and workspaces of other hosts are made known here, and taken up when one ends.
+"""Work that several hosts share: what others have open is made known here, and taken up when one of them ends.
 
-Only where the state is in PostgreSQL. A project is known here when its directory is: another host's work in it opens it.
+Only where the state is in PostgreSQL. A project can be worked on here when its directory is there, under the same path:
+work that another host accepts in it opens it.
 """
 
 from __future__ import annotations

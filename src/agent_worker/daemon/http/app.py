@@ -46,7 +46,6 @@ from agent_worker.service import background
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.providers import keys_changed
 from agent_worker.service.service import Service
-from agent_worker.service.shared_work import SharedWork
 from agent_worker.service.tokens import hold_tokens
 
 TIDY = 60.0  #: seconds after which memory that is free goes back to the system
@@ -73,14 +72,11 @@ async def make_app(identity: Identity) -> App:
         opening.push_async_callback(mcp.close)
         opening.push_async_callback(openai.close)
         await hold_tokens(service)
-        if runtime.supervisor.hosting:
-            SharedWork(service)
+        background.share(service)
         await service.open_again()
         await keys_changed(service)  # what is asked for may have come with this start
         background.begin(service)
         open_outside(service, opening)
-        if runtime.supervisor.hosting:
-            service.background(service.open_known())
         service.background(_tidy_memory(runtime.clock))
         everything = opening.pop_all()
     routes = [  # tried in this order
