@@ -71,15 +71,14 @@ OTHERS = {
     "DBUS_SESSION_BUS_ADDRESS": "handed to the command of a [notification](../guides/notifications.md)",
     "XDG_RUNTIME_DIR": "the same",
     "CLAUDE_CONFIG_DIR": "where Claude Code has your login, if not where it usually is",
-    "CLAUDE_CODE_OAUTH_TOKEN": "your login of Claude Code; handed to it where it has no key",
+    "CLAUDE_CODE_OAUTH_TOKEN": "your login of Claude Code; used for it where it has no key",
     "CODEX_HOME": "where Codex has your login, if not where it usually is",
     "CODEX_API_KEY": "a key for Codex, as `OPENAI_API_KEY`",
     "XDG_DATA_HOME": "where OpenCode has your login, if not where it usually is",
 }
 SET_BY_US = {
     "AGENT_WORKER_RUN_URL": "in a coding program: where `agent-worker context` finds the tools of its run",
-    "AGENT_WORKER_RUN_TOKEN": "in a coding program: what it may use them with, in this run only",
-    "AGENT_WORKER_MODEL_KEY": "in Codex and OpenCode: the key of its model",
+    "AGENT_WORKER_RUN_TOKEN": "in a coding program: what it may use them and its model with, in this run only",
     "AGENT_WORKER_CHILD": "in everything we start, where nothing better tells it apart: what ends with its run",
     "AGENT_WORKER_READY_FD": "between a command and the daemon that it starts",
     "AGENT_WORKER_FAILPOINTS": "in tests of ours: where to break",

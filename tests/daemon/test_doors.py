@@ -228,7 +228,7 @@ def test_C7_an_entry_of_a_program_ends_with_its_run(kind: type[Ended] | type[Ret
     about: dict[str, Any] = {"workspace": None, "agent": "a_1", "name": "alice", "run": "r_1"}
     ended = Ended(**about, instruction="i_1", state="done")
     event = ended if kind is Ended else Retrying(**about, reason="", wait=1.0)
-    entries = RunTokens(Tokens(TOKEN), "http://127.0.0.1:1/mcp")
+    entries = RunTokens(Tokens(TOKEN), "http://127.0.0.1:1")
     entries.identity_of = lambda run: SEAT
     entry = entries.open("r_1")
     bus = Bus()

@@ -1855,7 +1855,19 @@ BUGS = (
         "the token of a run opens more than its tools",
         "M1",
         "test_M1_M10_the_token_of_a_run_opens_nothing_else",
-        Edit("RequestGuard._judge", 'isinstance(caller, RunIdentity) and scope["path"] not in AGENT_PATHS', "False"),
+        Edit("RequestGuard._judge", 'isinstance(caller, RunIdentity) and not _is_for_runs(scope["path"])', "False"),
+    ),
+    bug(
+        "a program is given the key of its model",
+        "B3",
+        "test_with_a_key_a_program_keeps_its_sessions_with_us_and_knows_only_its_token",
+        Edit("_lent", "job.entry.token", "model.key"),
+    ),
+    bug(
+        "what a program sends as another key is passed on to the provider",
+        "M1",
+        "test_what_else_a_program_sends_as_a_key_does_not_reach_the_provider",
+        Edit("with_key", "continue  #", "pass  #"),
     ),
     bug(
         "an entry of a program outlives its run",

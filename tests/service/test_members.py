@@ -121,6 +121,15 @@ async def test_a_stopped_agent_goes_on_whichever_word_is_used(here: House) -> No
         assert (await here.do("agent_set", name="alice", action=word))["state"] in ("idle", "running")
 
 
+async def test_one_that_is_stored_as_running_and_is_not_open_here_is_told_in_a_sentence(here: House) -> None:
+    await here.do("workflow_start", workflow="review", tag="early")
+    await here.do("workflow_stop", instance="review:early")
+    await here.change("workspace", of={"tag": "early"}, state="running")
+    for operation, given in (("workflow_set", {"action": "pause"}), ("workflow_stop", {}), ("workflow_wait", {})):
+        with pytest.raises(NotRunning, match="is not open here yet"):
+            await here.do(operation, instance="review:early", **given)
+
+
 # --- schedules ----------------------------------------------------------------------------------------
 
 

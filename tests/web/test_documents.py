@@ -54,7 +54,7 @@ def test_what_is_written_is_previewed_and_a_draft_outlives_the_view(guest: Visit
     assert page.locator(".preview script").count() == 0
     guest.go("#/home")
     guest.go(place)
-    page.get_by_text("Your draft, not saved yet.").wait_for()
+    page.get_by_text("This is what you had begun to write").wait_for()
     assert "New heading" in page.get_by_label("Text of draft.md").input_value()
     page.get_by_role("button", name="Save").click()
     page.locator("article.doc:not(.preview) h1", has_text="New heading").wait_for()
@@ -69,7 +69,8 @@ def test_a_conflict_shows_the_difference_and_then_saves_again(guest: Visit) -> N
     page.get_by_label("Text of both.md").fill("mine\n")
     daemon.do("POST", "/documents/both.md", at="owned", text="theirs\n")
     page.get_by_role("button", name="Save").click()
-    page.locator(".conflict .removed", has_text="theirs").wait_for()
+    page.get_by_text("Somebody else saved it meanwhile").wait_for()
+    page.locator(".diff .removed", has_text="theirs").wait_for()
     assert page.get_by_label("Text of both.md").input_value() == "mine\n"
     assert text_of(daemon, "both.md") == "first\ntheirs\n"
     page.get_by_role("button", name="Save again").click()

@@ -89,6 +89,31 @@ def test_equal_failures_are_one_and_go_on_record_as_over_once_it_went_well(guest
     row.get_by_text("it went well since").wait_for()
 
 
+def test_what_mends_a_failure_stands_beside_it_whatever_its_words(daemon: Served) -> None:
+    tool = daemon.project / "hum.py"
+    tool.write_text('def hum() -> str:\n    """Hum."""\n    return "m"\n')
+    agent(daemon, "hal", {"say": "never"}, more='tools: ["hum.py:hum"]\n')
+    (daemon.project / ".agents" / "gem.yaml").write_text("backend: gemini\nprompt: { system: help }\n")
+    daemon.do("POST", "/trust")
+    daemon.do("POST", "/agents/hal/pause")
+    daemon.do("POST", "/send", to="hal", message="hum")
+    tool.with_name("sing.py").write_text(tool.read_text())
+    agent(daemon, "hal", {"say": "never"}, more='tools: ["sing.py:hum"]\n')  # after it was approved
+    daemon.do("POST", "/agents/hal/resume")
+    assert failed(daemon, "hal", 1)
+    agent(daemon, "hugo", {"fail": "permanent"})
+    for name in ("hugo", "gem"):
+        daemon.do("POST", "/send", to=name, message="limit reached: X_KEY is not set, gemini is not installed")
+        assert failed(daemon, name, 1)
+    runs = {run["agent"]: run["remedy"] for run in daemon.ask("GET", daemon.query("/runs?state=failed")).json}
+    assert (runs["hugo"], runs["gem"], runs["hal"]) == ("", "install gemini", "approve")
+    items = {each["agent"]: each["remedy"] for each in daemon.ask("GET", daemon.query("/inbox")).json}
+    assert (items["hugo"], items["gem"]) == ("", "install gemini")
+    shown = daemon.ask("GET", "/page/home").json["html"]
+    assert "Look at it and approve it" in shown
+    assert shown.count("Install it: ") == 1, "and nothing for words that look like it"
+
+
 @needs_chromium
 def test_a_mistake_in_a_file_leads_to_its_line(guest: Visit) -> None:
     file = guest.daemon.project / ".agents" / "odd.yaml"

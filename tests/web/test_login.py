@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ import pytest
 from tests.shells.served import Served, served
 from tests.web.browser import Browser, Visit, code_of, needs_chromium, visit, wait
 
+from agent_worker.daemon.http.request_guard import LASTING
 from agent_worker.daemon.web.site import STRANGERS, VIEWS
 
 
@@ -60,15 +62,30 @@ def test_C5_only_the_person_may_ask_for_a_code(daemon: Served) -> None:
     assert daemon.ask("POST", "/page/login", token=None, body={"code": "x" * 5000}).status == 413
 
 
+def files_of_the_page(daemon: Served) -> set[str]:
+    frame = daemon.ask("GET", "/", token=None).body.decode()
+    found = set(re.findall(r'"(/page/\w{16}/[\w.]+)"', frame))
+    known = {each.rpartition("/")[2] for each in STRANGERS} - {"", "login"}
+    assert {each.rpartition("/")[2] for each in found} == known
+    return found
+
+
 def test_C5_a_stranger_gets_the_frame_and_nothing_in_it(daemon: Served) -> None:
-    for path, methods in STRANGERS.items():
-        if "GET" in methods:
-            answer = daemon.ask("GET", path, token=None)
-            assert answer.status == 200, path
-            for secret in (b"alice", str(daemon.project).encode(), daemon.client.found.token.encode()):
-                assert secret not in answer.body, path
+    for path in ("/", *files_of_the_page(daemon)):
+        answer = daemon.ask("GET", path, token=None)
+        assert answer.status == 200, path
+        for secret in (b"alice", str(daemon.project).encode(), daemon.client.found.token.encode()):
+            assert secret not in answer.body, path
     for view in VIEWS:
         assert daemon.ask("GET", view.path, token=None).status == 401
+
+
+def test_a_browser_keeps_the_files_of_the_page_and_nothing_else(daemon: Served) -> None:
+    for path in ("/", *files_of_the_page(daemon)):
+        kept = dict(daemon.ask("GET", path, token=None).headers)["cache-control"]
+        assert kept == ("no-store" if path == "/" else LASTING), path
+    for view in VIEWS:
+        assert dict(daemon.ask("GET", view.path).headers)["cache-control"] == "no-store", view.path
 
 
 def test_C6_the_page_may_load_only_what_is_ours(daemon: Served) -> None:

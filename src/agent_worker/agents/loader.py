@@ -147,7 +147,7 @@ class Loader:
         for each in ready:
             worker, before = each.worker, self._registry.own(each.worker.agent)
             if worker.trouble and before is not None and before.is_fit:
-                worker = replace(before, trouble=worker.trouble)
+                worker = replace(before, trouble=worker.trouble, remedy=worker.remedy)
             self._registry.add(worker)
             if not worker.definition.schedule:
                 unscheduled.append(schedule.id_of(worker.agent))
@@ -425,7 +425,7 @@ def trouble_with(name: str, error: Exception) -> AgentWorkerError:
 
 def _unfit(worker: AgentRuntime, why: AgentWorkerError) -> AgentRuntime:
     trouble = f"{why.message} ({why.hint})" if why.hint else why.message
-    return replace(worker, kit=LazyKit(partial(_refuse, why)), trouble=trouble, is_fit=False)
+    return replace(worker, kit=LazyKit(partial(_refuse, why)), trouble=trouble, remedy=why.remedy, is_fit=False)
 
 
 def _refuse(why: AgentWorkerError) -> AgentKit:

@@ -88,6 +88,7 @@ class AgentRuntime:
     wording_credential: str = ""  #: as `credential`, of that model
     lacks_key: LacksKey | None = None  #: None: it needs no key, or nobody is there who could set one
     trouble: str = ""  #: what is wrong with its definition: it works by an older one, or not at all
+    remedy: str = ""  #: what mends that, as data
     is_fit: bool = True  #: can it work?
 
     @property

@@ -99,7 +99,9 @@ def retry_later(
     if not counts:
         _uncount(tx, job)
         run_rows.rest_run(tx, job.run, reason=failure.message)
-    run_rows.close_run(tx, job.run, "failed", reason=failure.message, now=now)  # unless it rests
+    run_rows.close_run(  # unless it rests
+        tx, job.run, "failed", reason=failure.message, remedy=failure.remedy, now=now
+    )
     _let_go(tx, job, now=now)
     tx.tell(
         Retrying(
@@ -163,9 +165,10 @@ def give_up(tx: Transaction, job: Assignment, failure: BackendFailure, state: En
         agent=job.fence.agent,
         ref=job.lead.id,
         text=f"{job.name} {ended_words(state)}: {reason}",
+        details={"remedy": failure.remedy} if failure.remedy else None,
         now=now,
     )
-    _end(tx, job, state, reason=reason, now=now)
+    _end(tx, job, state, reason=reason, remedy=failure.remedy, now=now)
 
 
 def give_up_waiting(tx: Transaction, fence: Fence, instruction: str, reason: str, *, now: int) -> None:
@@ -209,9 +212,11 @@ def stop_at_limit(tx: Transaction, job: Assignment, stop: Reached, *, now: int) 
     pause_at(tx, agent_rows.identity(tx, job.fence.agent), job.lead, stop, now=now)
 
 
-def _end(tx: Transaction, job: Assignment, state: End, *, reason: str = "", text: str = "", now: int) -> None:
+def _end(
+    tx: Transaction, job: Assignment, state: End, *, reason: str = "", remedy: str = "", text: str = "", now: int
+) -> None:
     queue.end(tx, job.run, state, reason=reason, now=now)
-    run_rows.close_run(tx, job.run, state, reason=reason, text=text, now=now)
+    run_rows.close_run(tx, job.run, state, reason=reason, remedy=remedy, text=text, now=now)
     agent_rows.rest(tx, job.fence.agent, now=now)
     tell_end(tx, job, state, reason, text)
 

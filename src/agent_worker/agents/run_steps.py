@@ -67,7 +67,7 @@ class RunSteps:
         terms = self.terms(job.workspace)
         try:
             if job.unreadable:
-                raise Permanent(job.unreadable.message, hint=job.unreadable.hint)
+                raise Permanent(job.unreadable.message, hint=job.unreadable.hint, remedy=job.unreadable.remedy)
             kit = await _kit_of(worker)
             tools = await _tools(job, kit)
             recorder = self.recorder = RunRecorder(
@@ -100,7 +100,8 @@ class RunSteps:
         except (Exception, asyncio.CancelledError) as error:  # boundary: whatever else it raises is its crash, not ours
             if _is_cancelled(error):
                 raise
-            await self._failed(job, worker, Crashed(f"{type(error).__name__}: {error}"))
+            remedy = error.remedy if isinstance(error, AgentWorkerError) else ""
+            await self._failed(job, worker, Crashed(f"{type(error).__name__}: {error}", remedy=remedy))
         return True
 
     async def _steps(
@@ -252,7 +253,7 @@ class RunSteps:
             await self._write(run_end.put_back, job, why=failure.message, ageing=self.ageing)
         else:  # in a program that embeds us there is nobody to store one
             hint = failure.hint if worker.lacks_key else "set it in the environment of this program"
-            await self._failed(job, worker, Permanent(failure.message, hint=hint))
+            await self._failed(job, worker, Permanent(failure.message, hint=hint, remedy=failure.remedy))
 
     def _wording(self, job: Assignment, worker: AgentRuntime, kit: AgentKit) -> Wording | None:
         if not worker.wording or kit.words is None:
@@ -332,7 +333,7 @@ async def _kit_of(worker: AgentRuntime) -> AgentKit:
             return await asyncio.to_thread(worker.kit.get)
         return worker.kit.made
     except AgentWorkerError as error:
-        raise Permanent(error.message, hint=error.hint) from None
+        raise Permanent(error.message, hint=error.hint, remedy=error.remedy) from None
 
 
 async def _tools(job: Assignment, kit: AgentKit) -> dict[str, Tool]:

@@ -44,15 +44,19 @@ class Slip:
 
 
 class AgentWorkerError(Exception):
-    """The base of all our errors. `hint` is the next command or edit that helps."""
+    """The base of all our errors. `hint` is the next command or edit that helps; `remedy` is the same as data, where a
+    page can offer it: `approve`, `start`, `key NAME`, `install PROGRAM`, `edit FILE:LINE`."""
 
     code: ClassVar[str] = "error"
+    remedy: str = ""
 
-    def __init__(self, message: str, *, hint: str = "", slip: Slip | None = None) -> None:
+    def __init__(self, message: str, *, hint: str = "", slip: Slip | None = None, remedy: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.slip = slip
+        if remedy:
+            self.remedy = remedy
         if hint:
             self.add_note(hint)  # a traceback shows it too
 
@@ -89,7 +93,8 @@ class DefinitionError(BadInput):
     code = "bad_definition"
 
     def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("\n".join(map(str, problems)), hint="agent-worker validate")
+        at = f"edit {problems[0].file}:{problems[0].line}" if problems else ""
+        super().__init__("\n".join(map(str, problems)), hint="agent-worker validate", remedy=at)
         self.problems = problems
 
 
@@ -103,6 +108,7 @@ class Stale(Refused):
 
 class NotRunning(Refused):
     code = "not_running"
+    remedy = "start"
 
 
 class InUse(Refused):
@@ -111,6 +117,7 @@ class InUse(Refused):
 
 class Untrusted(Refused):
     code = "untrusted"
+    remedy = "approve"
 
 
 class Fenced(AgentWorkerError):
@@ -195,7 +202,7 @@ class NoKey(Permanent):
     code = "no_key"
 
     def __init__(self, message: str, *, subject: str) -> None:
-        super().__init__(message, hint=f"agent-worker key set {subject}")
+        super().__init__(message, hint=f"agent-worker key set {subject}", remedy=f"key {subject}")
         self.subject = subject
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.registry import AgentRuntime
 from agent_worker.agents.waiting import Waiting, state_of
 from agent_worker.core.address import Address, canonical
-from agent_worker.core.errors import AgentWorkerError, BadInput
+from agent_worker.core.errors import AgentWorkerError, BadInput, Problem
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import AgentDefinition
@@ -43,6 +43,7 @@ class AgentView:
     found: str = ""  #: said once, when it was made: the folder of an earlier agent that it takes over
     label: str = ""  #: U reads what others wrote, S reaches what is sensitive, X changes things or reaches out
     waiting: Waiting | None = None  #: for what, if it has work and waits
+    remedy: str = ""  #: what mends its reason: resume, approve, start, key NAME, install PROGRAM, edit FILE:LINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +206,30 @@ def _broken(loaded: LoadedProject, name: str) -> AgentView:
     wrong = loaded.project.wrong_with(name)
     why = "; ".join(f"line {one.line}: {f'{one.field}: ' if one.field else ''}{one.message}" for one in wrong)
     file = str(loaded.project.broken[name])
-    return AgentView(name, "broken", why, backend="", model="", queued=0, usd_today=0.0, file=file)
+    return AgentView(
+        name, "broken", why, backend="", model="", queued=0, usd_today=0.0, file=file, remedy=_to_edit(wrong)
+    )
+
+
+def _to_edit(wrong: Sequence[Problem]) -> str:
+    return f"edit {wrong[0].file}:{wrong[0].line}" if wrong else ""
+
+
+def _remedy(row: Row, wait: Waiting | None, worker: AgentRuntime | None, wrong: Sequence[Problem]) -> str:
+    """What mends the reason that is told of an agent, in the order in which reasons are told."""
+    if row["paused"]:
+        return "resume" if row["limited"] else ""
+    if wait is not None:
+        missing = worker.lacks_key() if wait.what == "key" and worker and worker.lacks_key else None
+        return missing.remedy if missing else ""
+    return (worker.remedy if worker else "") or _to_edit(wrong)
 
 
 def _agent(service: Service, loaded: LoadedProject, row: Row, waits: Mapping[str, Waiting]) -> AgentView:
     definition = loaded.definition(row["name"])
     worker = service.runtime.registry.own(row["id"])
-    trouble = "; ".join(map(str, loaded.project.wrong_with(row["name"])))
+    wrong = loaded.project.wrong_with(row["name"])
+    trouble = "; ".join(map(str, wrong))
     state, wait = state_of(row, waits.get(row["id"]))
     if worker is not None and not worker.is_fit and state != "paused":
         state, wait = "error", None
@@ -229,6 +247,7 @@ def _agent(service: Service, loaded: LoadedProject, row: Row, waits: Mapping[str
         unsafe=definition.unsafe,
         label=definition.label,
         waiting=wait,
+        remedy=_remedy(row, wait, worker, wrong),
     )
 
 
@@ -236,7 +255,9 @@ def _states(tx: Transaction, *, day: str) -> list[Row]:
     rows = tx.all(
         """select a.*, coalesce(t.micros, 0) as micros, coalesce(t.estimated, 0) as estimated,
                   (select count(*) from instruction i
-                    where i.project = :project and i.agent = a.id and i.state = 'queued') as queued
+                    where i.project = :project and i.agent = a.id and i.state = 'queued') as queued,
+                  (select count(*) from inbox_item t where t.project = :project and t.agent = a.id
+                      and t.state = 'open' and t.kind = 'limit') as limited
              from agent a
              left join tally t on t.project = :project and t.scope = 'agent' and t.key = a.id and t.day = :day
             where a.project = :project and a.kind <> 'inline' and a.home = '' order by a.name""",

@@ -17,6 +17,7 @@ from agent_worker.service import (
     documents,
     events,
     held_files,
+    hosts,
     inbox,
     limits,
     memory,
@@ -48,6 +49,7 @@ from agent_worker.service.operation import Operation, operations_in
 
 _MODULES = (
     projects,
+    hosts,
     overview,
     agents,
     agent_files,

@@ -26,12 +26,6 @@ class Revision:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    revision: str  #: of the document as it is now
-    diff: list[str]  #: from it to the other text, as the lines of a unified diff
-
-
 @operation("GET", "/documents", tool="doc_list")
 async def doc_list(service: Service, at: str, project: str | None = None) -> list[str]:
     """The names of the documents of a workspace."""
@@ -64,13 +58,6 @@ async def doc_newest(service: Service, at: str, project: str | None = None) -> d
     database, workspace = await _workspace(service, at, project)
     rows = await database.read(document_rows.newest, workspace["id"])
     return {row["name"]: Revision(row["n"], row["revision"], row["author"], row["at"]) for row in rows}
-
-
-@operation("POST", "/compare/{name:path}")
-async def doc_compare(service: Service, at: str, name: str, text: str, project: str | None = None) -> Compared:
-    """What writing a text would change in a document as it is now, with the revision to write it over."""
-    now = await (await _documents(service, at, project)).read(name)
-    return Compared(now.revision, await asyncio.to_thread(_difference, now.text, text))
 
 
 @operation("GET", "/revisions/{name:path}")

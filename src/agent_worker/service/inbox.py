@@ -46,6 +46,7 @@ class Item:
     count: int = 1  #: how many failures are shown as this one: they say the same
     run: str = ""  #: that asks, of a question or an approval
     reason: str = ""  #: what the agent said as it asked
+    remedy: str = ""  #: what mends a failure, as that of a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +208,7 @@ def _item(tx: Transaction, row: Row) -> Item:
         options=details.get("options", []),
         tool=details.get("tool", ""),
         arguments=details.get("arguments", {}),
+        remedy=details.get("remedy", ""),
     )
     if row["kind"] in ("question", "approval"):
         return _with_reason(tx, row, item)

@@ -8,6 +8,7 @@ from agent_worker.core.disk_space import FreeSpace
 from agent_worker.core.later import dataclass
 from agent_worker.definitions.project import ProjectFiles
 from agent_worker.service.agents import AgentView, agents_list
+from agent_worker.service.hosts import HostView, hosts_list
 from agent_worker.service.inbox import inbox_list
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -32,6 +33,7 @@ class Status:
     workflows: list[str]  #: those that files define, running or not
     waiting: int  #: items in the person's inbox
     disk: FreeSpace
+    hosts: list[HostView]  #: that share the work; none where this daemon keeps its state for itself
 
 
 @operation("GET", "/projects")
@@ -53,6 +55,7 @@ async def status(service: Service, project: str | None = None) -> Status:
         workflows=sorted(loaded.project.workflows),
         waiting=len(await inbox_list(service, project)),
         disk=service.runtime.space.look(),
+        hosts=await hosts_list(service),
     )
 
 

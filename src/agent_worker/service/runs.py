@@ -42,6 +42,7 @@ class Run:
     workspace: str = ""  #: its name; '' is personal context
     text: str = ""  #: the beginning of what it said at its end
     held: bool = False  #: a person took back what it was told, said and learned
+    remedy: str = ""  #: what mends its failure: approve, start, key NAME, install PROGRAM, edit FILE:LINE
     tries: int = 1  #: how many times it has begun: once more each time after it waited for its model
 
 
@@ -196,6 +197,7 @@ def _run(row: Row) -> Run:
         workspace=_place(row),
         text=row["text"][:200],
         held=bool(row["held"]),
+        remedy=row["remedy"],
         tries=row["tries"],
     )
 

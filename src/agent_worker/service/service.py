@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.waiting import Waiting
 from agent_worker.core.address import Address, WorkspaceName
-from agent_worker.core.errors import InUse, Refused
+from agent_worker.core.errors import InUse, NotRunning, Refused
 from agent_worker.database import host_rows
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
 from agent_worker.definitions.agent import AgentDefinition
@@ -267,9 +267,11 @@ class Service:
         """A running one, by `workflow` or `workflow:tag`."""
         found = await self.workspace_name(loaded, name)
         workspace = await self.read(loaded, workspace_rows.find_running, found)
-        running = self.running(workspace["id"])
-        if running is None:  # its own host has it, which is another one
-            raise await self._elsewhere(found, workspace)
+        if (running := self.running(workspace["id"])) is None:
+            if workspace["owner"] not in (None, self.runtime.supervisor.host):
+                raise await self._elsewhere(found, workspace)
+            told = f'workflow "{found}" is not open here yet: it is being started, or could not be opened again'
+            raise NotRunning(told, hint="agent-worker daemon logs")
         return running
 
     async def _elsewhere(self, name: WorkspaceName, workspace: Row) -> Refused:
@@ -281,8 +283,8 @@ class Service:
     async def stop_named(self, loaded: LoadedProject, name: str) -> Summary:
         """Stop an instance, whichever host has it open."""
         workspace = await self.read(loaded, workspace_rows.find_running, await self.workspace_name(loaded, name))
-        if (running := self.running(workspace["id"])) is not None:
-            return await self.stop(running)
+        if workspace["owner"] in (None, self.runtime.supervisor.host):
+            return await self.stop(await self.instance(loaded, name))
         await self.write(loaded, end_now, workspace["id"], "stopped", now=self.now())
         return await self.read(loaded, summarise, workspace["id"], workspace["started_at"], "stopped")
 

@@ -222,6 +222,14 @@ def forget(tx: Transaction, agent: str) -> None:
         tx.tell(AgentChanged(agent=agent, name=row["name"], state="deleted"))
 
 
+def owned(tx: Transaction) -> list[Row]:
+    """Agents that a host has, those that are at work first."""
+    return tx.all(
+        """select owner, name, state from agent where project = :project and owner is not null
+            order by case state when 'running' then 0 else 1 end, name"""
+    )
+
+
 def at_home(tx: Transaction) -> list[Row]:
     """All lasting and quick agents of the project."""
     return tx.all("select * from agent where project = :project and home = ''")

@@ -63,13 +63,16 @@ def refuse(tx: Transaction, run: str, *, reason: str) -> None:
     )
 
 
-def close_run(tx: Transaction, run: str, state: str, *, reason: str = "", text: str = "", now: int) -> None:
+def close_run(
+    tx: Transaction, run: str, state: str, *, reason: str = "", remedy: str = "", text: str = "", now: int
+) -> None:
     tx.run(
-        """update run set state = :state, reason = :reason, text = :text, ended_at = :now
+        """update run set state = :state, reason = :reason, remedy = :remedy, text = :text, ended_at = :now
             where project = :project and id = :run and state = 'running'""",
         run=run,
         state=state,
         reason=reason,
+        remedy=remedy,
         text=text,
         now=now,
     )

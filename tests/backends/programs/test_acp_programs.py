@@ -15,6 +15,7 @@ import pytest
 from tests import stored
 from tests.backends.programs.world import (
     KEY,
+    TELLS_ALL,
     NoSink,
     World,
     call,
@@ -75,6 +76,21 @@ def test_the_model_uses_our_tools_and_its_last_word_is_the_answer(there: World, 
     assert there.tokens(agent) == 2 * (100 + 20)
 
 
+@each_program
+def test_its_shell_has_our_tools_and_not_the_key_of_its_model(there: World, agent: str, program: str) -> None:
+    there.hire(agent, program, more="access: full\n")
+    there.do("POST", "/workflows", workflow=agent)
+    shell = {"opencode": "bash", "gemini": "run_shell_command"}[program]
+    command = f"agent-worker context send 'Hello by hand.'; {TELLS_ALL}"
+    there.model.mind = use(shell, "Done.", command=command, description="look")
+    there.send(f"@{agent}", f"@{agent} say hello")
+    there.until_run(agent, lambda runs: runs[-1][0] == "done")
+    assert "Hello by hand." in there.said(agent)
+    told = words(there.asked()[-1].body)
+    assert "AGENT_WORKER_RUN_TOKEN" in told  # so what follows could have been seen
+    assert KEY not in told
+
+
 def begins_and_goes_on(body: Json) -> Step:
     """Says a word, uses a tool, and then nothing comes, until it is told that it was interrupted."""
     if INTERRUPTED[:40] in words(body):
@@ -94,10 +110,12 @@ def test_B1_B3_B6_what_others_can_see_and_how_a_killed_program_goes_on(there: Wo
     shown, known = " ".join(child.cmdline()), child.environ()
     assert "begin the work" not in shown
     assert "You are" not in shown
-    assert "AGENT_WORKER_RUN_TOKEN" not in known  # it is told through its pipe
+    assert known["AGENT_WORKER_RUN_TOKEN"] not in shown
     assert KEY not in shown
     assert "the-secret-of-the-daemon" not in known.values()
     assert "TEST_KEY" not in known
+    assert KEY not in " ".join(known.values())
+    assert KEY in " ".join(there.asked()[0].headers.values())
     child.kill()
     there.until_run(agent, lambda runs: runs[-1][0] == "done")
     last = words(there.asked()[-1].body)

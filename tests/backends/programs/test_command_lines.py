@@ -10,7 +10,7 @@ from agent_worker.backends.programs.claude import Claude
 from agent_worker.backends.programs.codex import Codex, native
 from agent_worker.backends.programs.cursor import Cursor
 from agent_worker.backends.programs.one_shot import PrintingProgram, ProgramJob
-from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
+from agent_worker.backends.programs.program import LentModel, Program, ProgramHost, ToolEndpoint
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.sessions import Session
 from agent_worker.core.errors import Permanent
@@ -26,6 +26,12 @@ BYPASSES = ("dangerously", "bypass", "yolo", "danger-full-access", "--force")
 
 
 def launched(tmp: Path, name: str, access: Access = "edit", session: str = "", **environ: str) -> Launch:
+    return started(tmp, name, access, session, **environ)[1]
+
+
+def started(
+    tmp: Path, name: str, access: Access = "edit", session: str = "", **environ: str
+) -> tuple[ProgramJob, Launch]:
     cli, binary = CLIS[name]
     for folder in ("bin", "repo", "run"):
         (tmp / folder).mkdir(exist_ok=True)
@@ -35,9 +41,8 @@ def launched(tmp: Path, name: str, access: Access = "edit", session: str = "", *
     program_host = ProgramHost(None, tmp / "state", {"PATH": str(tmp / "bin"), "HOME": str(tmp), **keys, **environ})
     program = Program(name, "alice", tmp / "repo", tmp / "repo", program_host, model="m", access=access)
     entry = ToolEndpoint("http://127.0.0.1:1/mcp", "the-token")
-    return cli().launch(
-        ProgramJob(program, entry, tmp / "run", "You are Alice.", "The prompt.", Session(name, session))
-    )
+    job = ProgramJob(program, entry, tmp / "run", "You are Alice.", "The prompt.", Session(name, session))
+    return job, cli().launch(job)
 
 
 @every
@@ -76,16 +81,29 @@ def test_a_session_is_gone_on_with(tmp_path: Path, name: str) -> None:
     [
         ("claude", "ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY", "CLAUDE_CONFIG_DIR"),
         ("claude", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CONFIG_DIR"),
-        ("codex", "OPENAI_API_KEY", "AGENT_WORKER_MODEL_KEY", "CODEX_HOME"),
+        ("codex", "OPENAI_API_KEY", "AGENT_WORKER_RUN_TOKEN", "CODEX_HOME"),
+        ("codex", "CODEX_API_KEY", "AGENT_WORKER_RUN_TOKEN", "CODEX_HOME"),
     ],
 )
-def test_with_a_key_a_program_keeps_its_sessions_with_us(
+def test_with_a_key_a_program_keeps_its_sessions_with_us_and_knows_only_its_token(
     tmp_path: Path, name: str, key: str, variable: str, place: str
 ) -> None:
-    env = launched(tmp_path, name, **{key: "sk-1"}).env
-    assert env[variable] == "sk-1"
-    assert Path(env[place]).is_relative_to(tmp_path / "state")
-    assert [value for value in env.values()].count("sk-1") == 1
+    job, launch = started(tmp_path, name, **{key: "sk-1"})
+    assert job.entry.model is not None
+    assert job.entry.model.key == "sk-1"
+    assert launch.env[variable] == "the-token"
+    assert Path(launch.env[place]).is_relative_to(tmp_path / "state")
+    assert "sk-1" not in repr(dict(launch.env))
+    assert "sk-1" in launch.secrets  # which is cut out of whatever it prints
+
+
+def test_a_login_that_the_user_put_into_the_environment_is_lent_too(tmp_path: Path) -> None:
+    job, launch = started(tmp_path, "claude", CLAUDE_CODE_OAUTH_TOKEN="sk-login", CLAUDE_CONFIG_DIR="/mine")
+    assert job.entry.model is not None
+    assert job.entry.model.key == "sk-login"
+    assert launch.env["CLAUDE_CODE_OAUTH_TOKEN"] == "the-token"
+    assert launch.env["CLAUDE_CONFIG_DIR"] == "/mine"
+    assert "sk-login" not in repr(dict(launch.env))
 
 
 @pytest.mark.parametrize(("name", "place"), [("claude", "CLAUDE_CONFIG_DIR"), ("codex", "CODEX_HOME")])
@@ -102,9 +120,13 @@ def test_the_key_of_one_provider_does_not_reach_the_program_of_another(tmp_path:
 
 def test_the_users_own_address_of_a_provider_is_respected(tmp_path: Path) -> None:
     given = {"ANTHROPIC_API_KEY": "sk", "ANTHROPIC_BASE_URL": "https://gateway.example/v1"}
-    assert launched(tmp_path, "claude", **given).env["ANTHROPIC_BASE_URL"] == "https://gateway.example"
+    job, launch = started(tmp_path, "claude", **given)
+    assert job.entry.model == LentModel("https://gateway.example", "sk")
+    assert launch.env["ANTHROPIC_BASE_URL"] == "http://127.0.0.1:1/model"
     given = {"OPENAI_API_KEY": "sk", "OPENAI_BASE_URL": "https://gateway.example/v1"}
-    assert 'base_url = "https://gateway.example/v1"' in " ".join(launched(tmp_path, "codex", **given).argv)
+    job, launch = started(tmp_path, "codex", **given)
+    assert job.entry.model == LentModel("https://gateway.example/v1", "sk")
+    assert 'base_url = "http://127.0.0.1:1/model"' in " ".join(launch.argv)
 
 
 def test_cursor_without_a_key_would_wait_for_a_browser(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.gemini import Gemini, model_name
 from agent_worker.backends.programs.one_shot import ProgramJob
-from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
+from agent_worker.backends.programs.program import LentModel, Program, ProgramHost, ToolEndpoint
 from agent_worker.backends.programs.sessions import Session
 from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
 from agent_worker.definitions.agent import Access
@@ -39,9 +39,12 @@ def settings_of(tmp: Path) -> dict[str, Any]:
 
 def test_its_key_and_address_are_always_ours(tmp_path: Path) -> None:
     """What is not in its environment, it takes from files in the project."""
-    launch = Gemini().launch(job(tmp_path, environ={"GEMINI_API_KEY": "sk-secret"}, model="google/gemini-3-pro"))
-    assert launch.env["GEMINI_API_KEY"] == "sk-secret"
-    assert launch.env["GOOGLE_GEMINI_BASE_URL"] == "https://generativelanguage.googleapis.com"
+    asked = job(tmp_path, environ={"GEMINI_API_KEY": "sk-secret"}, model="google/gemini-3-pro")
+    launch = Gemini().launch(asked)
+    assert launch.env["GEMINI_API_KEY"] == asked.entry.token
+    assert launch.env["GOOGLE_GEMINI_BASE_URL"] == "http://127.0.0.1:9/model"
+    assert asked.entry.model == LentModel("https://generativelanguage.googleapis.com", "sk-secret")
+    assert "sk-secret" not in repr(dict(launch.env))
     assert "sk-secret" not in " ".join(launch.argv)
     assert launch.argv[-2:] == ("--model", "gemini-3-pro")
     assert settings_of(tmp_path)["security"]["auth"]["selectedType"] == "gemini-api-key"

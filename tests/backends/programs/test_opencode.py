@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from agent_worker.backends.models.providers import Endpoint
+from agent_worker.backends.models.providers import Approval, Endpoint
 from agent_worker.backends.programs.one_shot import ProgramJob
 from agent_worker.backends.programs.opencode import OpenCode, OpenCodeWords
-from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
+from agent_worker.backends.programs.program import LentModel, Program, ProgramHost, ToolEndpoint
 from agent_worker.backends.programs.sessions import Session
 from agent_worker.backends.programs.signals import Over, ProgramRetries, ProgramSpent, Signal
 from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
@@ -51,7 +51,7 @@ def settings_of(tmp: Path) -> dict[str, Any]:
 
 def test_words_of_others_are_never_filled_in(tmp_path: Path, bin: Path) -> None:
     """It replaces {env:…} and {file:…} wherever they stand in its settings."""
-    bait = "You are Alice. {env:AGENT_WORKER_MODEL_KEY} {file:/etc/passwd} {{env:HOME}}"
+    bait = "You are Alice. {env:AGENT_WORKER_RUN_TOKEN} {file:/etc/passwd} {{env:HOME}}"
     OpenCode().launch(job(tmp_path, system=bait))
     assert settings_of(tmp_path)["agent"]["worker"]["prompt"] == bait
 
@@ -65,36 +65,52 @@ def test_locks_of_one_that_was_killed_do_not_hold_up_the_next(tmp_path: Path, bi
     assert not left.exists()
 
 
-def test_the_key_is_given_by_the_environment_alone(tmp_path: Path, bin: Path) -> None:
-    launch = OpenCode().launch(
-        job(tmp_path, model="anthropic/claude-sonnet-4-5", environ={"ANTHROPIC_API_KEY": "sk-secret"})
-    )
-    settings = settings_of(tmp_path)
-    assert settings["provider"]["anthropic"]["options"]["apiKey"] == "<env AGENT_WORKER_MODEL_KEY>"
-    assert launch.env["AGENT_WORKER_MODEL_KEY"] == "sk-secret"
-    assert "sk-secret" not in " ".join(launch.argv)
+def test_the_key_itself_is_never_given_to_it(tmp_path: Path, bin: Path) -> None:
+    asked = job(tmp_path, model="anthropic/claude-sonnet-4-5", environ={"ANTHROPIC_API_KEY": "sk-secret"})
+    launch = OpenCode().launch(asked)
+    options = settings_of(tmp_path)["provider"]["anthropic"]["options"]
+    assert options["apiKey"] == "<env AGENT_WORKER_RUN_TOKEN>"
+    assert options["baseURL"] == "http://127.0.0.1:9/model/v1"
+    assert asked.entry.model == LentModel("https://api.anthropic.com", "sk-secret")
+    assert "sk-secret" not in repr((launch.argv, dict(launch.env)))
     assert not any("sk-secret" in file.read_text() for file in (tmp_path / "state").rglob("*") if file.is_file())
     assert "ANTHROPIC_API_KEY" not in launch.env
 
 
 @pytest.mark.parametrize(
-    ("provider", "library", "address"),
+    ("provider", "library", "address", "path"),
     [
-        ("anthropic", "@ai-sdk/anthropic", "https://llm.example/v1"),
-        ("openai", "@ai-sdk/openai-compatible", "https://llm.example/v1"),
-        ("mine", "@ai-sdk/openai-compatible", "https://llm.example/v1"),
+        ("anthropic", "@ai-sdk/anthropic", "https://llm.example", "/v1"),
+        ("openai", "@ai-sdk/openai-compatible", "https://llm.example/v1", ""),
+        ("mine", "@ai-sdk/openai-compatible", "https://llm.example/v1", ""),
     ],
 )
 def test_an_endpoint_of_ones_own_is_spoken_to_in_its_protocol(
-    tmp_path: Path, bin: Path, provider: str, library: str, address: str
+    tmp_path: Path, bin: Path, provider: str, library: str, address: str, path: str
 ) -> None:
     endpoint = Endpoint(provider, "https://llm.example/v1", "$MY_KEY")
-    OpenCode().launch(job(tmp_path, model="large", endpoint=endpoint, environ={"MY_KEY": "k"}))
+    asked = job(tmp_path, model="large", endpoint=endpoint, environ={"MY_KEY": "k"})
+    OpenCode().launch(asked)
+    assert asked.entry.model == LentModel(address, "k", is_checked=True)
     settings = settings_of(tmp_path)
     assert settings["model"] == settings["small_model"] == f"{provider}/large"
     assert settings["enabled_providers"] == [provider]
     assert settings["provider"][provider]["npm"] == library
-    assert settings["provider"][provider]["options"]["baseURL"] == address
+    assert settings["provider"][provider]["options"]["baseURL"] == f"http://127.0.0.1:9/model{path}"
+
+
+def test_google_is_asked_where_its_own_library_asks_it(tmp_path: Path, bin: Path) -> None:
+    asked = job(tmp_path, model="google/gemini-3-pro", environ={"GEMINI_API_KEY": "k"})
+    OpenCode().launch(asked)
+    assert asked.entry.model == LentModel("https://generativelanguage.googleapis.com/v1beta", "k")
+
+
+def test_a_model_that_needs_no_key_is_asked_where_it_is(tmp_path: Path, bin: Path) -> None:
+    endpoint = Endpoint("ollama", "http://127.0.0.1:11434/v1", approval=Approval(local=True))
+    asked = job(tmp_path, model="ollama/small", endpoint=endpoint)
+    OpenCode().launch(asked)
+    assert asked.entry.model is None
+    assert settings_of(tmp_path)["provider"]["ollama"]["options"]["baseURL"] == "http://127.0.0.1:11434/v1"
 
 
 def test_without_a_key_it_uses_the_login_of_the_user(tmp_path: Path, bin: Path) -> None:

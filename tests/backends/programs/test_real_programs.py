@@ -17,6 +17,7 @@ import pytest
 from tests import stored
 from tests.backends.programs.world import (
     KEY,
+    TELLS_ALL,
     NoSink,
     World,
     call,
@@ -188,6 +189,8 @@ def test_B1_B3_B6_what_others_can_see_of_a_running_program(there: World, agent: 
     assert known["AGENT_WORKER_RUN_TOKEN"] not in shown
     assert "the-secret-of-the-daemon" not in known.values()
     assert "TEST_KEY" not in known
+    assert KEY not in " ".join(known.values())
+    assert KEY in " ".join(there.asked()[0].headers.values())
     assert "--mcp-config=evil -c x=y @file the prompt" in words(there.asked()[0].body)
     folder, token = Path(known["TMPDIR"]).parent, known["AGENT_WORKER_RUN_TOKEN"]
     assert str(folder) in shown
@@ -332,14 +335,14 @@ def shell(program: str, command: str) -> Callable[[Json], Step]:
 def test_its_shell_has_our_tools_and_none_of_the_persons_commands(there: World, agent: str, program: str) -> None:
     there.hire(agent, program, more="access: full\n")
     there.do("POST", "/workflows", workflow=agent)
-    there.model.mind = shell(program, "agent-worker context send 'Hello by hand.'; agent-worker ls; env")
+    there.model.mind = shell(program, f"agent-worker context send 'Hello by hand.'; agent-worker ls; {TELLS_ALL}")
     there.send(f"@{agent}", f"@{agent} say hello")
     there.until_run(agent, lambda runs: runs[-1][0] == "done")
     assert "Hello by hand." in there.said(agent)
     told = words(there.asked()[-1].body)
     assert "this is the shell of an agent at work" in told
-    if program == "codex":  # claude hands the key on to its commands, and without it does not start our tools
-        assert KEY not in told
+    assert "AGENT_WORKER_RUN_TOKEN" in told  # so what follows could have been seen
+    assert KEY not in told
     assert not (Path(there.environ["HOME"]) / ".agent-worker").exists()
 
 

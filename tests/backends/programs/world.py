@@ -28,7 +28,7 @@ from tests.patience import PATIENCE, eventually
 
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.models.providers import Approval, Endpoint
-from agent_worker.backends.programs.program import Program, ProgramHost, ToolEndpoint
+from agent_worker.backends.programs.program import LentModel, Program, ProgramHost, ToolEndpoint
 from agent_worker.client.connection import COMMAND, Client, connect
 from agent_worker.client.discovery import LOG_FILE, signal_daemon
 from agent_worker.database.database import Row
@@ -37,6 +37,7 @@ from agent_worker.tools.tool import Call, Result
 PROTOCOL = {"claude": "", "codex": "/v1", "opencode": "/v1", "gemini": ""}  # how each program's base address ends
 PROVIDER = {"claude": "anthropic", "codex": "openai", "opencode": "openai-chat", "gemini": "google"}
 KEY = "sk-test-the-key-of-the-model"
+TELLS_ALL = "env; tr '\\0' '\\n' < /proc/$PPID/environ"  #: a command: what it knows, and what its program does
 
 
 def is_installed(program: str) -> bool:
@@ -214,7 +215,14 @@ class WrongDoor:
         self._url = url
 
     def open(self, run: str) -> ToolEndpoint:
-        return ToolEndpoint(self._url, "a-token-that-nobody-issued")
+        return NothingLent(self._url, "a-token-that-nobody-issued")
+
+
+class NothingLent(ToolEndpoint):
+    """Its program finds its model without us."""
+
+    def lend(self, model: LentModel) -> str:
+        return model.base_url
 
 
 class NoSink:

@@ -129,6 +129,9 @@ class ModelAnswer:
     def header(self, name: str) -> str:
         return self._response.get_header(name) or ""
 
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        return [(name.lower().encode(), value.encode()) for name, value in self._response.headers.items()]
+
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body, of which no more is taken than we have patience for. Raises Permanent beyond that."""
         reader, seen = self._response.body_reader, 0

@@ -14,7 +14,7 @@ from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.failures import by_status
 from agent_worker.backends.programs.json_fields import amount, block, blocks, count, text
 from agent_worker.backends.programs.one_shot import PrintingProgram, ProgramJob
-from agent_worker.backends.programs.program import SERVER, TOKEN, Program, ProgramAccount
+from agent_worker.backends.programs.program import SERVER, TOKEN, LentModel, Program, ProgramAccount
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.signals import (
     Calling,
@@ -30,6 +30,8 @@ from agent_worker.core.control_files import CONTROL_NAMES
 from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Permanent
 
 INSTALL = "npm install -g @anthropic-ai/claude-code"
+_SERVICE = "https://api.anthropic.com"
+_LOGIN = "CLAUDE_CODE_OAUTH_TOKEN"
 _OURS = f"mcp__{SERVER}__"
 _RETRIES = 2  # ours follow, where they can be seen
 _PATIENCE = 120_000  # milliseconds to the first byte of an answer
@@ -62,7 +64,7 @@ class Claude(PrintingProgram):
             argv += ["--max-turns", str(program.max_turns)]
         if job.session.id:
             argv += ["--resume", job.session.id]
-        env = job.environment() | _QUIET | _identity(program, account)
+        env = job.environment() | _QUIET | _identity(job, account)
         secrets = (job.entry.token, account.key if account else "")
         return Launch(tuple(argv), program.cwd, env, job.prompt, secrets)
 
@@ -100,13 +102,19 @@ def _permissions(program: Program) -> list[str]:
             return ["--allowedTools", f"mcp__{SERVER}", *_ALL]
 
 
-def _identity(program: Program, account: ProgramAccount | None) -> dict[str, str]:
+def _identity(job: ProgramJob, account: ProgramAccount | None) -> dict[str, str]:
     """With a key it gets a place of its own for its sessions; without one it is the user's, with the user's login."""
     if account is None:
-        return program.given("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_OAUTH_TOKEN")
+        places, login = job.program.given("CLAUDE_CONFIG_DIR"), job.program.given(_LOGIN)
+        return places | (_lent(job, _LOGIN, LentModel(_SERVICE, login[_LOGIN])) if login else {})
     kind = account.variable if account.variable == "ANTHROPIC_AUTH_TOKEN" else "ANTHROPIC_API_KEY"
-    where = {"ANTHROPIC_BASE_URL": account.base_url.removesuffix("/v1")} if account.base_url else {}
-    return {kind: account.key, "CLAUDE_CONFIG_DIR": str(program.home())} | where
+    model = LentModel(account.base_url.removesuffix("/v1") or _SERVICE, account.key, account.is_checked)
+    return _lent(job, kind, model) | {"CLAUDE_CONFIG_DIR": str(job.program.home())}
+
+
+def _lent(job: ProgramJob, kind: str, model: LentModel) -> dict[str, str]:
+    """What it finds its model with. Commands that it runs know its environment: the key itself is not there."""
+    return {kind: job.entry.token, "ANTHROPIC_BASE_URL": job.entry.lend(model)}
 
 
 class ClaudeStream:

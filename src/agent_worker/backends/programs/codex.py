@@ -16,7 +16,7 @@ from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.failures import by_status
 from agent_worker.backends.programs.json_fields import block, blocks, count, text
 from agent_worker.backends.programs.one_shot import PrintingProgram, ProgramJob
-from agent_worker.backends.programs.program import SERVER, TOKEN, Program, ProgramAccount
+from agent_worker.backends.programs.program import SERVER, TOKEN, LentModel, Program, ProgramAccount
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.signals import (
     Calling,
@@ -32,7 +32,8 @@ from agent_worker.core.errors import BackendFailure, Crashed, Exhausted
 from agent_worker.core.later import pattern
 
 INSTALL = "npm install -g @openai/codex"
-_KEY = "AGENT_WORKER_MODEL_KEY"
+_SERVICE = "https://api.openai.com/v1"
+_OWN_KEY = "CODEX_API_KEY"
 _SANDBOX = {"read": "read-only", "edit": "workspace-write", "full": "danger-full-access"}
 _CALLS = frozenset({"command_execution", "file_change", "web_search", "mcp_tool_call"})
 _STATUS = pattern(r"\b(?:status|HTTP|code)\D{0,3}([45]\d\d)\b")
@@ -53,17 +54,16 @@ _QUIET = {
     "check_for_update_on_startup": "false",
     "features.unbounded_connection_retries": "false",
     "allow_login_shell": "false",  # which would have another PATH than ours
-    "shell_environment_policy.exclude": f'["{_KEY}"]',  # its commands need no model
 }
 
 
 class Codex(PrintingProgram):
     def launch(self, job: ProgramJob) -> Launch:
-        program, account = job.program, job.program.account("openai")
+        program, account = job.program, _account(job.program)
         settings = _QUIET | {
             "model_instructions_file": _quoted(job.file("system.md", job.system or "You are an agent.")),
             f"mcp_servers.{SERVER}": _table(_server(job)),
-            **_provider(account),
+            **_provider(job, account),
         }
         argv = [native(program.binary("codex", install=INSTALL)), "exec"]
         if job.session.id:
@@ -110,14 +110,21 @@ def _server(job: ProgramJob) -> dict[str, str]:
     }
 
 
-def _provider(account: ProgramAccount | None) -> dict[str, str]:
+def _account(program: Program) -> ProgramAccount | None:
+    """The key to use: of its provider, or the one that the user has for codex alone."""
+    own = program.given(_OWN_KEY)
+    return program.account("openai") or (ProgramAccount(own[_OWN_KEY], variable=_OWN_KEY) if own else None)
+
+
+def _provider(job: ProgramJob, account: ProgramAccount | None) -> dict[str, str]:
     """Settings of a provider, with few retries of its own: ours follow, where they can be seen."""
     if account is None:
         return {}
+    where = job.entry.lend(LentModel(account.base_url or _SERVICE, account.key, account.is_checked))
     ours = {
         "name": _quoted("model"),
-        "base_url": _quoted(account.base_url or "https://api.openai.com/v1"),
-        "env_key": _quoted(_KEY),
+        "base_url": _quoted(where),
+        "env_key": _quoted(TOKEN),
         "wire_api": _quoted("responses"),
         "request_max_retries": "1",
         "stream_max_retries": "2",
@@ -129,8 +136,8 @@ def _provider(account: ProgramAccount | None) -> dict[str, str]:
 def _identity(program: Program, account: ProgramAccount | None) -> dict[str, str]:
     """With a key it gets a place of its own for its sessions; without one it is the user's, with the user's login."""
     if account is None:
-        return program.given("CODEX_HOME", "CODEX_API_KEY")
-    return {_KEY: account.key, "CODEX_HOME": str(program.home())}
+        return program.given("CODEX_HOME")
+    return {"CODEX_HOME": str(program.home())}
 
 
 def _quoted(value: str) -> str:

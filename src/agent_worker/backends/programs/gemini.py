@@ -17,7 +17,7 @@ from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.acp import PlainWords, refuse_foreign_settings
 from agent_worker.backends.programs.json_fields import block, count, text
 from agent_worker.backends.programs.one_shot import ProgramJob
-from agent_worker.backends.programs.program import SERVER, Program, ProgramAccount
+from agent_worker.backends.programs.program import SERVER, LentModel, Program, ProgramAccount
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.core.errors import BackendFailure, Exhausted
 from agent_worker.core.later import pattern
@@ -50,7 +50,7 @@ class Gemini:
         argv = [binary, "--acp", "--skip-trust", "--allowed-mcp-server-names", SERVER, "--extensions", "none"]
         if program.model:
             argv += ["--model", model_name(program.model)]
-        env = program.environment() | _places(job, home) | _identity(home, program, account)
+        env = job.environment() | _places(job, home) | _identity(job, home, account)
         return Launch(tuple(argv), program.cwd, env, job.prompt, (job.entry.token, account.key if account else ""))
 
     def words(self, job: ProgramJob) -> GeminiWords:
@@ -112,12 +112,13 @@ def _save(home: Path, session: str) -> None:
             file.unlink()
 
 
-def _identity(home: Path, program: Program, account: ProgramAccount | None) -> dict[str, str]:
+def _identity(job: ProgramJob, home: Path, account: ProgramAccount | None) -> dict[str, str]:
     """Whose account is used: that of the key, or without one the user's login."""
     if account:
         # Both are always given: what is not there, it would take from files in the project.
-        return {"GEMINI_API_KEY": account.key, "GOOGLE_GEMINI_BASE_URL": account.base_url or _SERVICE}
-    environ = program.program_host.environ
+        where = job.entry.lend(LentModel(account.base_url or _SERVICE, account.key, account.is_checked))
+        return {"GEMINI_API_KEY": job.entry.token, "GOOGLE_GEMINI_BASE_URL": where}
+    environ = job.program.program_host.environ
     theirs = Path(environ.get("GEMINI_CLI_HOME") or environ.get("HOME", "/nonexistent"), ".gemini")
     for name in _LOGIN:
         ours = home / ".gemini" / name

@@ -20,16 +20,16 @@ from agent_worker.backends.programs.acp import PlainWords, refuse_foreign_settin
 from agent_worker.backends.programs.failures import by_status
 from agent_worker.backends.programs.json_fields import amount, block, count, text
 from agent_worker.backends.programs.one_shot import ProgramJob
-from agent_worker.backends.programs.program import SERVER, Program
+from agent_worker.backends.programs.program import SERVER, TOKEN, LentModel, Program
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.signals import Over, ProgramRetries, ProgramSpent, Signal
 from agent_worker.core.errors import BackendFailure, Exhausted, Overloaded, Permanent
 from agent_worker.files.folder import make_directories
 
 INSTALL = "npm install -g opencode-ai"
-_KEY = "AGENT_WORKER_MODEL_KEY"
 _AGENT = "worker"
 _TRIES = 2  # its own; ours follow, where they can be seen
+_GOOGLE = "https://generativelanguage.googleapis.com/v1beta"  # where its own library asks, unlike ours
 _LIBRARIES = {"anthropic": "@ai-sdk/anthropic", "responses": "@ai-sdk/openai", "chat": "@ai-sdk/openai-compatible"}
 _LOOKS = ("read", "glob", "grep", "list", "todowrite", "todoread")
 _QUIET = {
@@ -81,7 +81,7 @@ class OpenCode:
         if not key:
             _share_login(home, program)
         scratch = {"TMPDIR": str(job.folder)}  # it leaves five megabytes there at each start
-        env = program.environment() | _QUIET | _places(home) | scratch | ({_KEY: key} if key else {})
+        env = job.environment() | _QUIET | _places(home) | scratch
         return Launch((binary, "acp"), program.cwd, env, job.prompt, (job.entry.token, key))
 
     def words(self, job: ProgramJob) -> OpenCodeWords:
@@ -116,10 +116,11 @@ def _settings(job: ProgramJob, chosen: Route | None, home: Path) -> dict[str, An
         "plugin": [(home / "reporter.js").as_uri()],
         "permission": _permissions(program),
     }
-    return settings | _model(program, chosen)
+    return settings | _model(job, chosen)
 
 
-def _model(program: Program, chosen: Route | None) -> dict[str, Any]:
+def _model(job: ProgramJob, chosen: Route | None) -> dict[str, Any]:
+    program = job.program
     if not program.model:
         return {}
     provider, model = (chosen.provider, chosen.model) if chosen else parse_model(program.model, program.endpoint.name)
@@ -127,16 +128,25 @@ def _model(program: Program, chosen: Route | None) -> dict[str, Any]:
     patience = int((program.silence + 60) * 1000)
     options: dict[str, Any] = {"headerTimeout": patience, "chunkTimeout": patience}
     entry: dict[str, Any] = {"options": options, "models": {model: {}}}
-    if chosen and chosen.key:
-        options["apiKey"] = _Variable(_KEY)
-    if chosen and (program.endpoint.base_url or chosen.base_url != PROVIDERS[provider].base_url):
-        options["baseURL"] = f"{chosen.base_url}/v1" if chosen.speaks == "anthropic" else chosen.base_url
+    moved = chosen and (program.endpoint.base_url or chosen.base_url != PROVIDERS[provider].base_url)
+    if chosen and (moved or chosen.key):
+        options |= _address(job, chosen, is_googles=provider == "google" and not moved)
+    if chosen and moved:
         entry |= {
             "npm": _LIBRARIES[chosen.speaks],
             "models": {model: {"limit": {"context": 200_000, "output": 32_000}}},
         }
     name = f"{provider}/{model}"
     return {"model": name, "small_model": name, "enabled_providers": [provider], "provider": {provider: entry}}
+
+
+def _address(job: ProgramJob, chosen: Route, *, is_googles: bool) -> dict[str, str]:
+    """Where it asks its model. With a key: at our address, by its token, as its commands know all that it knows."""
+    where, own = _GOOGLE if is_googles else chosen.base_url, {}
+    if chosen.key:
+        where = job.entry.lend(LentModel(where, chosen.key, is_checked=chosen.foreign and not chosen.local))
+        own = {"apiKey": _Variable(TOKEN)}
+    return own | {"baseURL": f"{where}/v1" if chosen.speaks == "anthropic" else where}
 
 
 def _permissions(program: Program) -> dict[str, str]:

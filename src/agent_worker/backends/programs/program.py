@@ -29,6 +29,8 @@ from agent_worker.tools.tool import Call
 SERVER = "team"  #: what our tools are called among a program's servers
 TOKEN = "AGENT_WORKER_RUN_TOKEN"  #: variable by which a program learns the token of its run
 URL = "AGENT_WORKER_RUN_URL"  #: and where our tools are
+TOOLS_PATH = "/mcp"  #: of our tools, on the daemon
+MODEL_PATH = "/model"  #: what requests to a program's model begin with there
 
 
 def owner_of(name: str, root: Path, who: str) -> str:
@@ -65,6 +67,7 @@ class ProgramAccount:
     key: str = field(repr=False)
     base_url: str = ""  #: empty is the provider's own
     variable: str = ""  #: where the key came from
+    is_checked: bool = False  #: the project chose the address, so it must not lead into the local network
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class Program:
             for folder in search_path(self.program_host.environ):
                 if (found := shutil.which(name, path=folder)) and is_elsewhere(folder):
                     return os.path.abspath(found)
-        raise Permanent(f"{names[0]} is not installed", hint=install)
+        raise Permanent(f"{names[0]} is not installed", hint=install, remedy=f"install {self.backend}")
 
     def environment(self) -> dict[str, str]:
         """What it may know of ours: a base set without secrets, and what its definition names."""
@@ -119,7 +122,8 @@ class Program:
             return ProgramAccount(environ[found], environ.get(known.base_variable, ""), found) if found else None
         chosen = written.approval or self.program_host.approval
         way = route(f"{provider}/any", written, env=environ, approval=chosen)
-        return ProgramAccount(way.key, way.base_url if written.base_url else "", way.variable)
+        chosen_address = way.base_url if written.base_url else ""
+        return ProgramAccount(way.key, chosen_address, way.variable, is_checked=way.foreign and not way.local)
 
     def home(self) -> Path:
         """Its own folder that lasts from run to run: private, and not in the project."""
@@ -130,13 +134,28 @@ class Program:
         return folder
 
 
+@dataclass(frozen=True, slots=True)
+class LentModel:
+    """Where a run's requests to its model are sent on to, and the key that is put into them."""
+
+    base_url: str
+    key: str = field(repr=False)
+    is_checked: bool = False  #: it must not lead into the local network
+
+
 @dataclass(slots=True)
 class ToolEndpoint:
     url: str  #: of our MCP endpoint
     token: str = field(repr=False)
+    model: LentModel | None = None  #: that this run may use, by its token
     listed: asyncio.Event = field(default_factory=asyncio.Event)  #: the program has asked for the tools
     waiting: asyncio.Event = field(default_factory=asyncio.Event)  #: a call waits for a person: lay the work aside
     unanswered: tuple[int, Call] | None = None  #: that call, with its step
+
+    def lend(self, model: LentModel) -> str:
+        """Let this run use a model by its token; the address to give to the program, in place of the model's."""
+        self.model = model
+        return self.url.removesuffix(TOOLS_PATH) + MODEL_PATH
 
 
 class ToolAccess(Protocol):

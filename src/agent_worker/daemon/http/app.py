@@ -29,7 +29,7 @@ from agent_worker.core.clock import Clock
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BadInput
 from agent_worker.daemon.http.asgi import App
-from agent_worker.daemon.http.lazy_apps import LazyApp, mcp_app, openai_app
+from agent_worker.daemon.http.lazy_apps import LazyApp, mcp_app, model_app, openai_app, run_routes
 from agent_worker.daemon.http.openapi import describe
 from agent_worker.daemon.http.outside import open_outside
 from agent_worker.daemon.http.request_guard import RequestGuard, Tokens
@@ -54,7 +54,7 @@ TIDY = 60.0  #: seconds after which memory that is free goes back to the system
 async def make_app(identity: Identity) -> App:
     """Make the ASGI application. Whatever a last daemon left running goes on as soon as this returns."""
     tokens = Tokens(identity.token)
-    entries = RunTokens(tokens, f"http://{authority(identity.host, identity.port)}/mcp")
+    entries = RunTokens(tokens, f"http://{authority(identity.host, identity.port)}")
     async with AsyncExitStack() as opening:
         private = Root.private(identity.home)
         settings = _settings(identity, private)
@@ -67,9 +67,11 @@ async def make_app(identity: Identity) -> App:
         opening.callback(entries.follow(runtime.bus))
         mcp = LazyApp(lambda: mcp_app(service, entries))
         entries.expects = mcp.wake
+        model = LazyApp(lambda: model_app(entries))
         openai = LazyApp(lambda: openai_app(service))
         opening.callback(end_rendering)
         opening.push_async_callback(mcp.close)
+        opening.push_async_callback(model.close)
         opening.push_async_callback(openai.close)
         await hold_tokens(service)
         background.share(service)
@@ -81,7 +83,7 @@ async def make_app(identity: Identity) -> App:
         everything = opening.pop_all()
     routes = [  # tried in this order
         *_own_routes(identity),
-        Route("/mcp", mcp, methods=["POST"]),  # a GET would be a stream that nothing is ever sent on
+        *run_routes(mcp, model),
         Route("/v1/{path:path}", openai),
         *Routes(service).routes(OPERATIONS.values()),
         *page_routes(service, tokens, private),

@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Callable
 
 import uvicorn
+from starlette.routing import Route
 from uvicorn.lifespan.on import LifespanOn
 
+from agent_worker.backends.programs.program import MODEL_PATH, TOOLS_PATH
 from agent_worker.core.late_imports import taking_turns
 from agent_worker.daemon.http.asgi import App, Message, Receive, Send
 from agent_worker.daemon.mcp.run_tokens import RunTokens
@@ -26,6 +28,21 @@ def openai_app(service: Service) -> App:
         from agent_worker.doors.openai.app import make
 
     return make(service)
+
+
+def model_app(entries: RunTokens) -> App:
+    with taking_turns:
+        from agent_worker.daemon.http.model_forwarding import make
+
+    return make(entries)
+
+
+def run_routes(tools: App, model: App) -> list[Route]:
+    """What the token of a run opens."""
+    return [
+        Route(TOOLS_PATH, tools, methods=["POST"]),  # a GET would be a stream that nothing is ever sent on
+        Route(f"{MODEL_PATH}/{{path:path}}", model),
+    ]
 
 
 def public_app(service: Service) -> App:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
 from urllib.parse import parse_qsl
 
+from agent_worker.backends.programs.program import MODEL_PATH, TOOLS_PATH
 from agent_worker.client.discovery import authority
 from agent_worker.core.events import Bus, Ended, Retrying, RunEvent
 from agent_worker.core.later import dataclass
@@ -25,7 +26,8 @@ from agent_worker.tools.tool import RunIdentity
 from agent_worker.work.door_tokens import DoorToken, DoorTokens
 
 LARGEST_BODY = 4 * 1024 * 1024
-AGENT_PATHS = ("/mcp",)  #: all that a run's token opens
+LARGEST_MODEL_BODY = 64 * 1024 * 1024  #: of a program's request to its model, which may hold pictures
+KEY_HEADERS = (b"authorization", b"x-api-key", b"x-goog-api-key")  #: in which programs send the key of a model
 DOOR_PATHS = {"openai": "/v1/"}  #: door → what all paths begin with that its tokens open, and no other token does
 _LARGEST_STRANGERS_BODY = 4 * 1024
 _BODY_PATIENCE = 10.0  #: seconds for a whole body
@@ -38,10 +40,11 @@ CSP_OF_PAGES = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
     b"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types agent-worker"
 )
+#: What only a file of ours says of itself: it never changes under its name, and there is no secret in it.
+LASTING = "private, max-age=86400, immutable"
 _ALWAYS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-store"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
 
@@ -130,7 +133,7 @@ class RequestGuard:
             caller = self._judge(scope)
             if caller is not None:
                 _trust_connection(scope)
-            body = await whole_body(scope, receive, limit=_limit(caller))
+            body = await whole_body(scope, receive, limit=_limit(caller, scope["path"]))
         except Refusal as refusal:
             return await refuse(refusal, receive, guarded)
         except ClientGone:
@@ -144,12 +147,12 @@ class RequestGuard:
         self._check_form(scope, headers)
         if scope["method"] in self.strangers.get(scope["path"], ()):
             return None
-        caller = self.tokens.caller(_bearer(headers))
+        caller = self.tokens.caller(_bearer(headers) or _model_key(headers, scope["path"]))
         if caller is None:
             raise Refusal(401, "unauthorized", "the token is missing or wrong", "agent-worker daemon status")
-        if isinstance(caller, RunIdentity) and scope["path"] not in AGENT_PATHS:
+        if isinstance(caller, RunIdentity) and not _is_for_runs(scope["path"]):
             log.warning("%s (run %s) asked for %s %s", caller.name, caller.run, scope["method"], scope["path"])
-            raise Refusal(403, "forbidden", "the token of a run opens its tools and nothing else")
+            raise Refusal(403, "forbidden", "the token of a run opens its tools and its model, and nothing else")
         _check_door(caller, scope["path"])
         return caller
 
@@ -209,6 +212,21 @@ def _bearer(headers: RequestHeaders) -> bytes:
     return token if scheme.lower() == b"bearer" else b""
 
 
+def _model_key(headers: RequestHeaders, path: str) -> bytes:
+    """The token of a run where its program sends what it takes for the key of its model."""
+    sent = [value for name in KEY_HEADERS[1:] for value in headers.all(name.decode())]
+    return sent[0] if len(sent) == 1 and _is_for_models(path) else b""
+
+
+def _is_for_models(path: str) -> bool:
+    return path.startswith(f"{MODEL_PATH}/")
+
+
+def _is_for_runs(path: str) -> bool:
+    """Whether this is one of the few addresses that the token of a run opens."""
+    return path == TOOLS_PATH or _is_for_models(path)
+
+
 def _trust_connection(scope: Message) -> None:
     """Tell the connection that its caller is no stranger: those of strangers are few and may be cut (connection.py)."""
     if connection := scope.get("extensions", {}).get("agent_worker"):
@@ -222,7 +240,9 @@ class ClientGone(Exception):
     """The client left in the middle of its request."""
 
 
-def _limit(caller: Caller | None) -> int:
+def _limit(caller: Caller | None, path: str) -> int:
+    if isinstance(caller, RunIdentity) and _is_for_models(path):
+        return LARGEST_MODEL_BODY
     return LARGEST_BODY if caller is not None else _LARGEST_STRANGERS_BODY
 
 
@@ -279,10 +299,16 @@ def sending_safely(send: Send, pages: bytes = CSP_OF_PAGES) -> Send:
 
 
 def _safe(headers: Collection[tuple[bytes, bytes]], pages: bytes) -> list[tuple[bytes, bytes]]:
-    ours = {name for name, _ in _ALWAYS} | {b"content-security-policy"}
+    ours = {name for name, _ in _ALWAYS} | {b"content-security-policy", b"cache-control"}
     kept = [(n, v) for n, v in headers if n.lower() not in ours and not n.lower().startswith(b"access-control-")]
     is_page = any(n.lower() == b"content-type" and v.lower().startswith(b"text/html") for n, v in kept)
-    return [*kept, *_ALWAYS, (b"content-security-policy", pages if is_page else CSP_OF_DATA)]
+    lasts = not is_page and (b"cache-control", LASTING.encode()) in headers
+    return [
+        *kept,
+        *_ALWAYS,
+        (b"cache-control", LASTING.encode() if lasts else b"no-store"),
+        (b"content-security-policy", pages if is_page else CSP_OF_DATA),
+    ]
 
 
 async def refuse(refusal: Refusal, receive: Receive, send: Send) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agent_worker.backends.programs.program import ToolEndpoint
+from agent_worker.backends.programs.program import TOOLS_PATH, ToolEndpoint
 from agent_worker.core.errors import Fenced
 from agent_worker.core.events import Bus, Ended, Retrying, RunEvent
 from agent_worker.daemon.http.request_guard import Tokens
@@ -15,9 +15,9 @@ from agent_worker.tools.tool import Call, RunIdentity
 
 
 class RunTokens:
-    def __init__(self, tokens: Tokens, url: str) -> None:
+    def __init__(self, tokens: Tokens, origin: str) -> None:
         self._tokens = tokens
-        self._url = url
+        self._url = origin + TOOLS_PATH
         self._entries: dict[str, ToolEndpoint] = {}  # by run
         #: The identity of a run that is under way here. Set when there is a runtime.
         self.identity_of: Callable[[str], RunIdentity | None] = lambda run: None
@@ -30,6 +30,9 @@ class RunTokens:
         self.expects()
         entry = self._entries[run] = ToolEndpoint(self._url, self._tokens.issue(identity))
         return entry
+
+    def of(self, run: str) -> ToolEndpoint | None:
+        return self._entries.get(run)
 
     def listed(self, run: str) -> None:
         if entry := self._entries.get(run):

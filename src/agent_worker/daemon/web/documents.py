@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from agent_worker.core.address import WorkspaceName
 from agent_worker.daemon.web.diffs import diff_lines
-from agent_worker.daemon.web.frame import View, button, empty, form, link, panel, section, shown_name, source, when
+from agent_worker.daemon.web.frame import (
+    View,
+    button,
+    changes,
+    empty,
+    form,
+    link,
+    panel,
+    section,
+    shown_name,
+    source,
+    when,
+)
 from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.daemon.web.prose import LONGEST, code, prepared, prose
 from agent_worker.service import documents, suggestions
@@ -169,25 +181,26 @@ def _suggestion(each: Suggestion, at: str, project: str | None) -> Html:
 
 
 def _editor(found: Document, at: str, project: str | None) -> Html:
-    """With what it would look like, and what saving it changes (static/document.js)."""
+    """With what it would look like, and what saving it changes (static/editor.js)."""
+    now = urlencode({"at": at} | ({"project": project} if project else {}))
     return h(
         "details",
         h("summary", "Edit"),
         form(
             f"PUT /documents/{quote(found.name)}",
             h("textarea", found.text, name="text", rows=16, aria_label=f"Text of {found.name}", class_="code"),
-            h("div", class_="conflict", data_lasting=True),
-            h("span", button("Save"), h("span", class_="less draft", role="status", data_lasting=True)),
+            changes(),
+            button("Save"),
             h("p", "Preview", class_="less"),
-            h("article", class_="prose doc preview", data_lasting=True),
+            h("article", class_="prose doc preview", data_lasting=True, data_name=found.name),
             label=f"Edit {found.name}",
             class_="document",
+            now=f"/documents/{quote(found.name)}?{now}",
             at=at,
             revision=found.revision,
             project=project,
         ),
         data_key="edit",
-        data_name=found.name,
         class_="edit",
     )
 

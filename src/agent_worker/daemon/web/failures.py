@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from urllib.parse import quote
 
 from agent_worker.backends.programs.known import KNOWN
@@ -13,12 +13,7 @@ from agent_worker.service.runs import Run
 
 FAILURES = 8  #: that are shown, after folding
 
-_FILE = pattern(r"(\.(?:agents|workflows)/[\w.-]+\.ya?ml):(\d+)")
-_KEY = pattern(r"\b([A-Z][A-Z0-9_]{2,60}) is not set")
-_PROGRAM = pattern(r"\b([a-z]+) is not installed")
-_LIMIT = pattern(r"limit reached")
-_TRUST = pattern(r"you have not approved|no longer what you approved|waits for your approval")
-_STOPPED = pattern(r"is not running|has ended")
+_FILE = pattern(r"(\.(?:agents|workflows)/[\w.-]+\.ya?ml):(\d+)")  # how a mistake in a file begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,32 +58,39 @@ def _failure(each: FoldedFailure, root: str) -> Html:
         h("span", f"{each.times} times", class_="tag") if each.times > 1 else None,
         h("span", "it went well since", class_="less") if each.is_over else None,
         h("p", run.reason[:400], class_="why"),
-        None if each.is_over else h("div", *mends(run.reason, run.agent, root, run.workspace), class_="mend"),
+        None if each.is_over else mends(run.remedy, run.agent, root, run.workspace),
         data_entry=True,
         data_key=f"failure-{run.id}",
     )
 
 
-def mends(reason: str, agent: str, root: str, workspace: str = "") -> Iterator[Html]:
+def mends(remedy: str, agent: str, root: str, workspace: str = "") -> Html | None:
     """What the person can do about it, in place: approve, give the key, edit the line, lift the limit, start."""
-    if file := _FILE.search(reason):
-        yield file_link(reason, f"Edit {file[1]} at line {file[2]}", root, class_="button") or Html("")
-    if _TRUST.search(reason):
-        yield h("a", "Look at it and approve it", href=link("approval", "", project=root, agent=agent), class_="button")
-    if key := _KEY.search(reason):
-        yield key_form(key[1])
-    if (program := _PROGRAM.search(reason)) and (known := KNOWN.get(program[1])):
-        yield h("span", "Install it: ", h("code", known.install), class_="less")
-    if _LIMIT.search(reason):
-        yield _resume(agent, workspace, root)
-    if workspace and _STOPPED.search(reason):
-        href = link("start", workspace.partition(":")[0], project=root)
-        yield h("a", f"Start {workspace}", href=href, class_="button")
+    kind, _, subject = remedy.partition(" ")
+    match kind:
+        case "edit":
+            file = _FILE.match(subject)
+            made = file_link(subject, f"Edit {file[1]} at line {file[2]}", root, class_="button") if file else None
+        case "approve":
+            href = link("approval", "", project=root, agent=agent)
+            made = h("a", "Look at it and approve it", href=href, class_="button")
+        case "key":
+            made = key_form(subject)
+        case "install" if known := KNOWN.get(subject):
+            made = h("span", "Install it: ", h("code", known.install), class_="less")
+        case "resume":
+            made = _resume(agent, root)
+        case "start" if workspace:
+            href = link("start", workspace.partition(":")[0], project=root)
+            made = h("a", f"Start {workspace}", href=href, class_="button")
+        case _:
+            made = None
+    return h("div", made, class_="mend") if made is not None else None
 
 
-def file_link(reason: str, text: str, root: str, *, class_: str = "") -> Html | None:
-    """To the line of a file that is named in a mistake."""
-    file = _FILE.search(reason)
+def file_link(problem: str, text: str, root: str, *, class_: str = "") -> Html | None:
+    """To the line of the file that a mistake begins with."""
+    file = _FILE.match(problem)
     return h("a", text, href=link("file", file[1], project=root, line=file[2]), class_=class_ or None) if file else None
 
 
@@ -112,12 +114,11 @@ def key_form(name: str) -> Html:
     )
 
 
-def _resume(agent: str, workspace: str, root: str) -> Html:
-    do = f"/workflows/{quote(workspace, safe='')}/resume" if workspace else f"/agents/{quote(agent)}/resume"
+def _resume(agent: str, root: str) -> Html:
     return form(
-        f"POST {do}",
+        f"POST /agents/{quote(agent)}/resume",
         button("Go on with a new allowance"),
-        label=f"Resume {workspace or agent}",
+        label=f"Resume {agent}",
         class_="inline",
         project=root,
     )

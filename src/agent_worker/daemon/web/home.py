@@ -266,7 +266,7 @@ def _agents(found: Status, root: str) -> Html:
                 h("span", agent.reason, class_="why") if agent.reason else None,
                 " ",
                 waits(agent.waiting),
-                h("div", *mends(agent.reason, agent.name, root), class_="mend") if agent.reason else None,
+                mends(agent.remedy, agent.name, root),
                 edit_link("Edit its file", agent.file, root) if agent.state == "broken" else None,
             ),
             h("td", agent.model or agent.backend, f" · {agent.unsafe}" if agent.unsafe else "", class_="less wide"),

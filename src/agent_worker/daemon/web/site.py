@@ -6,6 +6,7 @@ served as a page; the page puts them in place (static/place.js). Every argument 
 
 from __future__ import annotations
 
+import secrets
 from importlib import resources
 
 from starlette.requests import Request
@@ -14,7 +15,7 @@ from starlette.routing import BaseRoute
 
 from agent_worker.core.errors import BadInput
 from agent_worker.core.text import plural
-from agent_worker.daemon.http.request_guard import Tokens
+from agent_worker.daemon.http.request_guard import LASTING, Tokens
 from agent_worker.daemon.http.routes import Endpoint, Routes, arguments, failure, route
 from agent_worker.daemon.web import (
     agents,
@@ -67,13 +68,12 @@ _STYLES = sorted(
 )
 _FILES = (*sorted(each.name for each in _STATIC.iterdir() if each.name.endswith(".js")), "style.css", "icon.svg")
 
-#: So that the browser asks for all modules at once, not for each when it has read who needs it.
-_PRELOADED = b"".join(
-    b'<link rel="modulepreload" href="/page/%s">\n' % name.encode() for name in _FILES if name.endswith(".js")
-)
+#: Where its files are: a browser keeps them for as long as this process lives, and asks for none of them twice. Nobody
+#: can know the name before: whoever had our port earlier could else have left a browser a script of its own.
+PLACE = f"/page/{secrets.token_hex(8)}"
 
 #: What needs no token: path → methods.
-STRANGERS = {"/": {"GET"}, "/page/login": {"POST"}} | {f"/page/{name}": {"GET"} for name in _FILES}
+STRANGERS = {"/": {"GET"}, "/page/login": {"POST"}} | {f"{PLACE}/{name}": {"GET"} for name in _FILES}
 
 
 def page_routes(service: Service, tokens: Tokens, home: Root) -> list[BaseRoute]:
@@ -101,7 +101,7 @@ def page_routes(service: Service, tokens: Tokens, home: Root) -> list[BaseRoute]
 
     return [
         route("GET", "/", _file("index.html")),
-        *(route("GET", f"/page/{name}", _file(name)) for name in _FILES),
+        *(route("GET", f"{PLACE}/{name}", _file(name)) for name in _FILES),
         route("POST", "/page/code", make_code),
         route("POST", "/page/login", login),
         route("POST", "/page/logout", logout),
@@ -113,10 +113,17 @@ def _file(name: str) -> Endpoint:
     names = _STYLES if name == "style.css" else (name,)  # the styles of all views are one file to the browser
     content = b"\n".join((_STATIC / each).read_bytes() for each in names)
     if name == "index.html":
-        content = content.replace(b"</head>", _PRELOADED + b"</head>")
+        content = content.replace(b'"/page/', f'"{PLACE}/'.encode()).replace(b"</head>", _preloaded() + b"</head>")
     kind = _KINDS[name[name.rindex(".") :]]
+    headers = {} if name == "index.html" else {"Cache-Control": LASTING}
 
     async def answer(request: Request) -> Response:
-        return Response(content, media_type=kind)
+        return Response(content, media_type=kind, headers=headers)
 
     return answer
+
+
+def _preloaded() -> bytes:
+    """So that the browser asks for all modules at once, not for each when it has read who needs it."""
+    modules = (name for name in _FILES if name.endswith(".js"))
+    return "".join(f'<link rel="modulepreload" href="{PLACE}/{name}">\n' for name in modules).encode()

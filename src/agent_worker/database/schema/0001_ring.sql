@@ -162,6 +162,7 @@ create table run (
   state text not null,                      -- running | waiting (for its model) | done | failed | incomplete | cancelled | yielded | lost
   tries integer not null default 1,         -- how many times it has begun: once more after each wait for its model
   reason text not null default '',
+  remedy text not null default '',          -- what mends its failure, as data: approve | start | key NAME | install PROGRAM | edit FILE:LINE
   posted integer not null default 0,        -- messages it sent while running
   produced integer not null default 0,      -- stored effects it had
   text text not null default '',

@@ -9,7 +9,6 @@ import { Definition } from "./definition.js";
 import * as unread from "./unread.js";
 import { forms } from "./forms.js";
 import { keys } from "./keys.js";
-import { DocumentEditor } from "./document.js";
 import { drops } from "./drop.js";
 import { filters } from "./filter.js";
 import { downloads } from "./download.js";
@@ -105,7 +104,6 @@ async function show() {
     fill(main, view.html);
     title = view.title;
     conversation = main.querySelector(".log") ? new Conversation(main.querySelector(".workspace")) : null;
-    if (main.querySelector("form.document")) new DocumentEditor(main.querySelector("form.document"));
     if (main.querySelector("form.definition")) new Definition(main.querySelector("form.definition"));
     edit(main);
   } catch (error) {

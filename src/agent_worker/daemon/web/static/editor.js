@@ -1,10 +1,12 @@
-// A text that is edited: what saving it would change, what somebody else saved meanwhile, and a draft that stays when the
-// view is left. Its form names where the text is now (data-now), and which field of the answer it is (data-now-text).
+// A text that is edited: what saving it would change, what somebody else saved meanwhile, a draft that stays when the
+// view is left, and how it would look (a form with a .preview). Its form names where the text is now (data-now), and
+// which field of the answer it is (data-now-text).
 
 import { request } from "./api.js";
 import { difference } from "./difference.js";
+import { nodes } from "./place.js";
 
-const drafts = new Map();  // what was begun and not saved, by where the text is, while this page is open
+const PAUSE = 300;  // milliseconds without a key after which it is drawn
 const editors = new WeakSet();
 
 /** Every editor that is in the page now; called again after each change of it. */
@@ -13,58 +15,85 @@ export function edit(root) {
 }
 
 class Editor {
+  #timer = null;
+  #asked = 0;
+  #begun = null;  // the text this one was begun from, where that is not the one the view was made with
+
   constructor(form) {
     this.form = form;
     this.box = form.querySelector("textarea");
     this.diff = form.querySelector(".diff");
     this.note = form.querySelector(".meanwhile");
-    this.key = form.dataset.now;
-    form.addEventListener("input", () => { this.#keep(); this.#show(); });
-    this.#restore();
+    this.preview = form.querySelector(".preview");
+    this.fold = form.closest("details");
+    form.addEventListener("input", () => this.#typed());
     form.addEventListener("sending", () => { this.note.textContent = ""; });
     form.addEventListener("done", () => this.#forget());
     form.addEventListener("failed", ({ detail }) => { if (detail.error.code === "stale") this.#meanwhile(); });
+    if (this.preview) this.fold?.addEventListener("toggle", () => { if (this.fold.open) this.#draw(); });
+    this.#restore();
   }
 
-  get was() { return this.form.elements.was; }
+  get base() { return this.#begun ?? this.form.elements.was?.value ?? this.box.defaultValue; }
+  get key() { return `draft:${this.form.dataset.now}`; }
 
+  /** What was being written when the view was left, from what it was begun at: nothing is overwritten by it. */
   #restore() {
-    const kept = drafts.get(this.key);
-    if (!kept || kept.text === this.box.value) return;
+    const kept = JSON.parse(sessionStorage.getItem(this.key) ?? "null");
+    if (!kept || kept.text === this.box.value) return sessionStorage.removeItem(this.key);
     this.box.value = kept.text;
-    if (this.was) this.was.value = kept.was;
+    this.#begunAt(kept);
     this.note.textContent = "This is what you had begun to write. Nothing of it is saved yet.";
-    this.form.closest("details")?.setAttribute("open", "");
+    this.fold?.setAttribute("open", "");
     this.form.dispatchEvent(new Event("input"));
   }
 
+  /** The text that this one is to replace, as the operation wants to know it: by its words, or by its revision. */
+  #begunAt({ base, revision }) {
+    const { was, revision: field } = this.form.elements;
+    this.#begun = base;
+    if (was) was.value = base;
+    if (field) field.value = revision;
+  }
+
+  #typed() {
+    this.#keep();
+    draw(this.diff, difference(this.base, this.box.value));
+    clearTimeout(this.#timer);
+    if (this.preview) this.#timer = setTimeout(() => this.#draw(), PAUSE);
+  }
+
   #keep() {
-    if (this.box.value === this.box.defaultValue) drafts.delete(this.key);
-    else drafts.set(this.key, { text: this.box.value, was: this.was?.value ?? "" });
+    if (this.box.value === this.box.defaultValue) return sessionStorage.removeItem(this.key);
+    sessionStorage.setItem(this.key, JSON.stringify({ text: this.box.value, base: this.base, revision: this.form.elements.revision?.value }));
   }
 
   #forget() {
-    drafts.delete(this.key);
+    sessionStorage.removeItem(this.key);
+    this.#begun = null;
     this.note.textContent = "";
     this.diff.hidden = true;
-  }
-
-  #show() {
-    const before = this.was?.value ?? this.box.defaultValue;
-    draw(this.diff, difference(before, this.box.value));
+    this.#button("Save");
+    if (this.preview && this.fold) this.fold.open = false;
   }
 
   /** Somebody else saved it: their change is shown against what it was, and saving again replaces theirs by this. */
   async #meanwhile() {
     const answer = await request("GET", this.form.dataset.now).catch(() => null);
     if (!answer) return;
-    const theirs = typeof answer === "string" ? answer : answer[this.form.dataset.nowText];
-    this.was.value = theirs;
-    this.#keep();
+    this.#begunAt({ base: typeof answer === "string" ? answer : answer[this.form.dataset.nowText], revision: answer.revision });
     this.form.querySelector(".told").textContent = "";
     this.note.textContent = "Somebody else saved it meanwhile. Below is the difference from what is saved now to what you wrote: take over what you want to keep of theirs, then Save again.";
-    this.form.querySelector("button[type=submit]").textContent = "Save again";
-    this.#show();
+    this.#button("Save again");
+    this.#typed();
+  }
+
+  #button(word) { this.form.querySelector("button[type=submit]").textContent = word; }
+
+  async #draw() {
+    const turn = ++this.#asked, { name } = this.preview.dataset;
+    const view = await request("POST", "/page/preview", { name, text: this.box.value }).catch(() => null);
+    if (view && turn === this.#asked) this.preview.replaceChildren(nodes(view.html));
   }
 }
 
