@@ -11,7 +11,7 @@ from tests import stored
 from tests.hosts.fleet import Fleet, Slow, TestHost, open_fleet
 from tests.models import Attentive
 from tests.patience import PATIENCE, until
-from tests.postgresql import Cluster
+from tests.postgresql import Cluster, open_cluster
 from tests.teams import kept_prices, write_project
 
 from agent_worker.compose import RuntimeSettings, open_runtime
@@ -21,6 +21,7 @@ from agent_worker.database import host_rows
 from agent_worker.database.database import Row
 from agent_worker.definitions.project import load_project
 from agent_worker.service.messages import deliver, put_question
+from agent_worker.service.schedule_starter import Timekeeper
 from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.workspaces import workspace_rows
 
@@ -159,6 +160,43 @@ async def test_what_happens_on_one_host_is_told_on_all_in_the_order_of_commits(f
     assert len(both) >= 40
     same = [{number: event for number, event in told if number in both} for told in heard.values()]
     assert same[0] == same[1]
+
+
+async def test_what_is_due_is_started_by_one_host_only(cluster: Cluster, tmp_path: Path) -> None:
+    workflow = "schedule: { wakeup: 1s }\nkickoff: '@alice it is time'\n"
+    async with open_fleet(cluster.new_database(), tmp_path, "alice", workflow=workflow) as fleet:
+        hosts = [await fleet.add(), await fleet.add()]
+        for host in hosts:
+            Timekeeper(host.service)
+        await until_done(hosts[0], 2)
+        said = [row["text"] for row in await hosts[0].database.read(stored.messages) if row["sender"] == "user"]
+        begun = {row["id"] for row in await hosts[0].database.read(stored.workspaces)}
+        assert len(said) <= len(begun)
+        asked = [row["text"] for row in await hosts[0].database.read(stored.inbox)]
+        assert not asked, "another host has started it, says one"
+
+
+async def test_several_hosts_begin_on_an_empty_database_at_once_and_all_work(fleet: Fleet) -> None:
+    hosts = await asyncio.gather(*(fleet.add() for _ in range(3)))
+    answers = await asyncio.gather(*(put_question(host.runtime, host.loaded, "bob", "hello") for host in hosts))
+    assert [answer.state for answer in answers] == ["done"] * 3
+    assert len(await hosts[0].runtime.database.read(host_rows.listed)) == 3
+
+
+async def test_a_database_that_is_killed_and_started_again_is_waited_for_by_all_hosts(tmp_path: Path) -> None:
+    with open_cluster() as cluster:
+        async with open_fleet(cluster.new_database(), tmp_path, "alice", "bob") as fleet:
+            hosts = [await fleet.add(), await fleet.add()]
+            await asyncio.to_thread(cluster.stop)
+            questions = [
+                asyncio.ensure_future(put_question(host.runtime, host.loaded, name, "still there?"))
+                for host, name in zip(hosts, ("alice", "bob"), strict=True)
+            ]
+            await until(lambda: all(host.runtime.database.trouble for host in hosts))
+            await asyncio.to_thread(cluster.start)
+            assert [answer.state for answer in await asyncio.gather(*questions)] == ["done"] * 2
+            listed = await hosts[0].runtime.database.read(host_rows.listed)
+            assert {row["id"] for row in listed} == {host.id for host in hosts}
 
 
 # --- waiting --------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
     "accepted": {"project": ID, "key": KEY, "ref": ID},
     "schedule": {
         **{"id": ID, "project": ID, "agent": ID, "workflow": NAME, "workspace": NAME, "instance": ID, "set_by": ONE_OF},
-        **{"member": NAME, "state": ONE_OF},
+        **{"member": NAME, "state": ONE_OF, "host": ID},
     },
     "outbox": {"project": ID, "item": ID, "sink": NAME},
     "answer_link": {"project": ID, "digest": ID, "item": ID, "content": ID},

@@ -475,6 +475,7 @@ create table schedule (
   due_at bigint,                            -- null when nothing is due any more
   fired_at bigint,
   slot bigint,                              -- when it was due, of what has not been started or checked yet
+  host text not null default '',            -- that starts or checks it now, of several; '' when none does
   failures integer not null default 0,      -- of its check, in a row
   state text not null default 'active',
   primary key (project, id),
