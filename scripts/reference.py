@@ -74,6 +74,7 @@ OTHERS = {
     "CLAUDE_CONFIG_DIR": "where Claude Code has your login, if not where it usually is",
     "CLAUDE_CODE_OAUTH_TOKEN": "your login of Claude Code; used for it where it has no key",
     "CODEX_HOME": "where Codex has your login, if not where it usually is",
+    "HERMES_HOME": "which home of Hermes Agent its members use, if not the usual one",
     "CODEX_API_KEY": "a key for Codex, as `OPENAI_API_KEY`",
     "XDG_DATA_HOME": "where OpenCode has your login, if not where it usually is",
 }

@@ -22,6 +22,8 @@ PROGRAMS = {
     "@openai/codex": "0.166.0",
     "opencode-ai": "1.18.33",
     "@google/gemini-cli": "0.61.0",
+    "acpx": "0.19.1",
+    "@agentclientprotocol/sdk": "2.4.0",
     "axe-core": "4.14.0",
 }
 #: PyPI package → version. They live beside the project, not in it: what they need is no business of ours.

@@ -26,6 +26,7 @@ STARTS_PROGRAMS = (
     "tests/backends/programs/test_mixed_team.py",
     "tests/backends/programs/test_probe.py",
     "tests/backends/programs/test_real_programs.py",
+    "tests/doors/test_acp_clients.py",
     "tests/doors/test_llm.py",
     "tests/shells/test_inspector.py",
 )

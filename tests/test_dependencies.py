@@ -6,7 +6,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterable
-from importlib.metadata import packages_distributions, version
+from importlib.metadata import distribution, version
 from pathlib import Path
 
 import pytest
@@ -36,13 +36,18 @@ def declared() -> set[str]:
     )
 
 
+def modules_of(name: str) -> set[str]:
+    """What can be imported of a distribution."""
+    return {file.parts[0].partition(".")[0] for file in distribution(name).files or ()}
+
+
 def test_every_library_that_is_imported_is_declared_and_the_other_way_round() -> None:
     roots = {
         name.partition(".")[0] for each in rules.modules(ROOT / "src" / "agent_worker") for _, name in each.imports
     }
     theirs = roots - set(sys.stdlib_module_names) - {"agent_worker"}
-    providers = packages_distributions()
-    imported = {plain(name) for library in theirs for name in providers.get(library, [library])}
+    providers = {module: name for name in declared() for module in modules_of(name)}
+    imported = {plain(providers.get(library, library)) for library in theirs}
     assert imported - declared() == set(), "imported and not declared"
     assert declared() - imported - set(UNSEEN) == set(), "declared and not imported"
     assert set(UNSEEN) <= declared() - imported

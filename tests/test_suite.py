@@ -62,6 +62,7 @@ def test_what_is_missing_is_skipped_in_one_way() -> None:
         for path in FILES
         for node in ast.walk(tree(path))
         if isinstance(node, ast.Call)
+        and _last_word(node.func) in ("skip", "skipif", "importorskip")  # quick: what is spelled out below is few
         and ast.unparse(node.func) in ("pytest.skip", "pytest.mark.skipif", "pytest.importorskip")
         and any(word in ast.unparse(node) for word in ("install", "which(", "sandbox", MISSING, "importorskip('"))
         and "missing(" not in ast.unparse(node)
@@ -206,11 +207,15 @@ def hurried(module: ast.Module, name: str) -> Iterator[str]:
 
 def _patience_of(call: ast.Call) -> Iterator[ast.expr]:
     yield from (each.value for each in call.keywords if each.arg in WAITING)
-    function = ast.unparse(call.func)
-    if function.endswith((".timeout", ".wait", ".join", ".result")):
+    if _last_word(call.func) in ("timeout", "wait", "join", "result"):
         yield from call.args[:1]
-    if function.endswith(".wait_for"):
+    if _last_word(call.func) == "wait_for":
         yield from call.args[1:2]
+
+
+def _last_word(function: ast.expr) -> str:
+    """Of `a.b.c`, c."""
+    return function.attr if isinstance(function, ast.Attribute) else ""
 
 
 def _is_short(value: ast.expr) -> bool:

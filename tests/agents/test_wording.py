@@ -12,11 +12,12 @@ import yaml
 from tests import stored
 from tests.teams import Team, open_team
 
-from agent_worker.agents.wording import ANSWER, ENTRIES, SYSTEM, Wording
+from agent_worker.agents.model_judge import JudgeBudget, ModelJudge, tokens_of
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import Permanent
+from agent_worker.memory.judging import worded
 
 SHARED = {"deploys": {"value": "on Mondays after the review", "visibility": "shareable"}}
 PRIVATE = {"vault": {"value": "the code of the vault is XK-4471-QQ"}}
@@ -99,9 +100,8 @@ async def test_once_in_a_run_and_small(tmp_path: Path, clock: TestClock) -> None
     assert first.startswith("They deploy on Mondays.")
     assert second.startswith("- deploys:")
     (turn,) = words.turns
-    assert len((turn.system + turn.prompt).encode()) / 3.5 + ANSWER < 520
-    assert turn.max_tokens == ANSWER
-    assert len(SYSTEM) + ENTRIES < 1200
+    assert turn.max_tokens
+    assert tokens_of(turn.system, turn.prompt, turn.max_tokens) < 440, "it fits beside what the run teaches"
 
 
 async def test_a_team_without_a_model_asks_none(tmp_path: Path, clock: TestClock) -> None:
@@ -118,6 +118,11 @@ async def test_L1_nothing_is_worded_with_money_that_is_spent() -> None:
         return False
 
     words, spent = Words(), list[Usage]()
-    wording = Wording(words, "fake/words", "r_1", never, nullcontext, lambda usage, model: spent.append(usage))
-    assert await wording("when?", ["deploys: on Mondays"]) == ""
+
+    async def nobody(what: str) -> None:
+        raise AssertionError(what)
+
+    charge = lambda usage, model: spent.append(usage)  # noqa: E731
+    judge = ModelJudge(words, "fake/words", "r_1", JudgeBudget(1500), never, nullcontext, charge, nobody)
+    assert await worded(judge, "when?", ["deploys: on Mondays"]) == ""
     assert (words.turns, spent) == ([], [])

@@ -31,9 +31,9 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 def test_U1_the_database_and_what_is_beside_it_is_private(daemon: Served) -> None:
     daemon.do("POST", "/send", to="alice", message="hello")
-    modes = {path.name: path.stat().st_mode & 0o777 for path in daemon.home.iterdir()}
-    assert {"state.db", "state.db-wal", "daemon.json", "daemon.log"} <= set(modes)
-    assert set(modes.values()) == {0o600}
+    modes = {path: path.stat().st_mode & 0o777 for path in daemon.home.iterdir()}
+    assert {"state.db", "state.db-wal", "daemon.json", "daemon.log"} <= {path.name for path in modes}
+    assert [path for path, mode in modes.items() if mode != (0o700 if path.is_dir() else 0o600)] == []
     assert daemon.home.stat().st_mode & 0o777 == 0o700
 
 

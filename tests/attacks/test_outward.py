@@ -92,8 +92,9 @@ def daemon(tmp_path_factory: pytest.TempPathFactory, guide: Host) -> Iterator[Se
 
 
 def ended(daemon: Served, agent: str) -> tuple[Any, ...]:
-    """How the last run of an agent ended."""
-    found = eventually(lambda: [run for run in daemon.read(stored.runs, name=agent) if run["state"] != "running"])
+    """How what an agent is told now ends."""
+    told = daemon.do("POST", "/send", to=agent, message="hi")["id"]
+    found = eventually(lambda: [run for run in daemon.read(stored.runs, instruction=told) if run["state"] != "running"])
     assert found, daemon.log()[-2000:]
     return found[-1]["state"], found[-1]["reason"]
 
@@ -101,7 +102,6 @@ def ended(daemon: Served, agent: str) -> tuple[Any, ...]:
 @pytest.mark.parametrize("agent", AGENTS)
 def test_N3_a_model_api_that_redirects_is_not_followed(daemon: Served, guide: Host, thief: Host, agent: str) -> None:
     asked = len(guide.heard)
-    daemon.do("POST", "/send", to=agent, message="hi")
     state, reason = ended(daemon, agent)
     assert state == "failed"
     assert "redirects to localhost, which is not followed" in reason
@@ -112,7 +112,6 @@ def test_N3_a_model_api_that_redirects_is_not_followed(daemon: Served, guide: Ho
 
 
 def test_N3_an_mcp_server_that_redirects_is_not_followed(daemon: Served, guide: Host, thief: Host) -> None:
-    daemon.do("POST", "/send", to="reader", message="hi")
     state, reason = ended(daemon, "reader")
     assert state == "failed"
     assert "docs" in reason

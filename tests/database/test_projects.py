@@ -25,6 +25,7 @@ OF_ALL = {
 
 #: Indexes of those who look after all projects at once.
 FOR_ALL = {
+    "answer_link_digest": "whoever follows a link knows nothing else",
     "outbox_due": "one sender for the notifications of all projects",
     "proposal_due": "one timer for the proposals of all projects",
     "schedule_due": "one timer for the schedules of all projects",
@@ -42,6 +43,7 @@ ABOUT_ALL = {
     "select workflow, tag, directory from workspace where state = 'running'": "no two may write the same files",
     "select a.name, a.kind, p.root, w.workflow from agent a": "what is on the disk of agents that are gone",
     "select t.*, p.root from door_token t join project p": "after a start: the tokens that hold",
+    "select project from answer_link where digest": "the link says which project it is about",
     "select o.project, o.item, o.sink, o.tries": "the sender of notifications; each row says its project",
     "select min(due_at) as at from outbox": "the sender of notifications",
     "select id, project, workspace, seq, record from": "the stream of events; each says its project",

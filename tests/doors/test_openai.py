@@ -72,7 +72,9 @@ def test_agents_and_teams_are_models(client: openai.OpenAI, daemon: Served) -> N
     names = [model.id for model in client.models.list()]
     assert {"alice", "bob", "@review"} <= set(names)
     daemon.do("POST", "/workflows", workflow="review", tag="listed")
-    assert next(iter(client.models.list())).id == "@review:listed", "what runs comes first"
+    names = [model.id for model in client.models.list()]
+    assert names.index("@review:listed") < names.index("alice"), "what runs comes first"
+    assert names.index("@review:listed") < names.index("@review")
     assert client.models.retrieve("@review:listed").owned_by == "project"
     with pytest.raises(openai.NotFoundError, match="no model nobody"):
         client.models.retrieve("nobody")
@@ -90,9 +92,10 @@ def test_an_agent_answers_whole_and_streamed(client: openai.OpenAI) -> None:
 
 
 def test_only_the_last_message_is_new(client: openai.OpenAI, daemon: Served) -> None:
+    (daemon.project / ".agents" / "fresh.yaml").write_text("backend: mock\n")  # nobody has told it anything
     before = [{"role": "system", "content": "Be brief."}, *chat("said long ago"), {"role": "assistant", "content": "?"}]
-    client.chat.completions.create(model="bob", messages=[*before, *chat("what is new")])  # type: ignore[arg-type]
-    lines = daemon.client.request("GET", daemon.query("/messages?at=bob"))[1]
+    client.chat.completions.create(model="fresh", messages=[*before, *chat("what is new")])  # type: ignore[arg-type]
+    lines = daemon.client.request("GET", daemon.query("/messages?at=fresh"))[1]
     assert [line["text"] for line in lines if line["who"] == "user"] == ["what is new"]
 
 

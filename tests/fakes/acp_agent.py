@@ -173,7 +173,7 @@ def main() -> None:
             case "initialize" if BEHAVIOUR == "mute":
                 forever()
             case "initialize":
-                can = {"loadSession": BEHAVIOUR != "forgetful", "mcpCapabilities": {"http": BEHAVIOUR != "toolless"}}
+                can = {"loadSession": BEHAVIOUR != "forgetful", "mcpCapabilities": {"http": True}}
                 spoken = 0 if BEHAVIOUR == "old" else 1
                 send(id=message["id"], result={"protocolVersion": spoken, "agentCapabilities": can})
             case "session/new" if BEHAVIOUR == "logged-out":

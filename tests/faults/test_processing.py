@@ -43,7 +43,7 @@ def calls_shown(scene: Scene) -> dict[int, str]:
     return {r["step"]: r["result"] for r in scene.read(stored.calls)}
 
 
-@pytest.mark.parametrize("step", range(1, STEPS + 1))
+@pytest.mark.parametrize("step", BOUNDARIES)
 def test_Q5_after_a_kill_the_work_resumes_at_the_next_step(nursery: Nursery, tmp_path: Path, step: int) -> None:
     scene = Scene(nursery, tmp_path, ("alice",))
     march(scene, f"step.after_persist=kill:{step}")

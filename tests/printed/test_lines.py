@@ -16,7 +16,7 @@ import pytest
 import yaml
 from tests.patience import eventually
 from tests.printed.situations import daemon_with_models, project
-from tests.shells.served import Served
+from tests.shells.served import Served, served
 from tests.shells.terminal import Terminal
 
 SITUATIONS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("lines.yaml").read_text())
@@ -87,6 +87,7 @@ def test_each_line_does_what_the_table_says(daemon: Served, tmp_path: Path, situ
         Line(terminal, wanted, kept).check()
 
 
-def test_the_last_line_of_all_stops_everything(daemon: Served) -> None:
-    assert Terminal(daemon).says("stop", "--all") == "the daemon is stopping\n"
-    assert eventually(lambda: not psutil.pid_exists(daemon.client.found.pid))
+def test_the_last_line_of_all_stops_everything(tmp_path: Path) -> None:
+    with served(tmp_path) as daemon:
+        assert Terminal(daemon).says("stop", "--all") == "the daemon is stopping\n"
+        assert eventually(lambda: not psutil.pid_exists(daemon.client.found.pid))

@@ -297,13 +297,15 @@ def said_of(terminal: Terminal, agent: str) -> list[dict[str, Any]]:
         (("send", "alice@nowhere", "hi"), "there is no workflow nowhere"),
         (("schedule", "set", "alice", "1s"), "10s"),
         (("explain", "r_x"), "there is no run"),
-        (("doc", "read", "@review", "../../etc/passwd"), "../"),
+        (("doc", "read", "@review:talk", "../../etc/passwd"), "../"),
         (("inbox", "approve", "t_x"), "nothing is waiting"),
         (("ask", "@review", "hi"), "review"),
         (("export", "@nothing"), "there is no workflow nothing"),
     ],
 )
 def test_a_mistake_is_named_with_what_to_type_next(terminal: Terminal, command: tuple[str, ...], words: str) -> None:
+    if "@review:talk" in command:
+        terminal.run("start", "review", "--tag", "talk")
     done = terminal.run(*command)
     assert done.returncode == 2
     assert words in done.stderr

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.patience import PATIENCE, eventually
-from tests.shells.served import kill_daemon, served
+from tests.shells.served import Served, kill_daemon, served
 from tests.shells.terminal import Terminal
 
 CHOICE = {"call": {"tool": "ask_user", "with": {"question": "Which **colour**?", "options": ["red", "blue"]}}}
@@ -18,9 +18,15 @@ ANSWER = {"say": "# Result\n\n- it is **done**\n"}
 
 
 @pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("conversation")) as daemon:
-        yield Terminal(daemon)
+        yield daemon
+
+
+@pytest.fixture
+def terminal(daemon: Served, tmp_path: Path) -> Terminal:
+    """In a project of its own: what waits there was asked by this test."""
+    return Terminal(daemon.beside(tmp_path / "project"))
 
 
 def agent(terminal: Terminal, name: str, *script: dict[str, Any], **more: Any) -> str:

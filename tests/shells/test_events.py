@@ -192,7 +192,14 @@ def test_O1_twenty_readers_under_load_see_the_same_without_gap_or_repeat(daemon:
         assert [t for t in texts if t.startswith(f"{number}.")] == [f"{number}.{count}" for count in range(each)]
 
 
-def test_L6_readers_that_stop_reading_hurt_only_themselves(daemon: Served) -> None:
+def test_L6_readers_that_stop_reading_hurt_only_themselves(tmp_path: Path) -> None:
+    """They are waited for five seconds by people's daemons: here for one."""
+    with served(tmp_path, shorter={"agent_worker.doors.event_stream.SEND_PATIENCE": 1.0}) as daemon:
+        daemon.do("POST", "/workflows", workflow="review")
+        stuck_readers_hurt_only_themselves(daemon)
+
+
+def stuck_readers_hurt_only_themselves(daemon: Served) -> None:
     after = newest(daemon)
     flood(daemon, 1200)  # more than the system buffers for a connection
     before = daemon.settled_rss()
@@ -230,7 +237,7 @@ def _streams_free(daemon: Served) -> bool:
             opened.append(connection)
             connection.sendall(daemon.head("GET", "/events") + b"\r\n")
             if not connection.recv(100).startswith(b"HTTP/1.1 200"):
-                time.sleep(0.5)
+                time.sleep(0.1)
                 return False
         return True
     finally:

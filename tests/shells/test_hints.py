@@ -6,13 +6,15 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.patience import eventually
-from tests.shells.served import served
+from tests.shells.served import WORKFLOW, Served, served
 from tests.shells.terminal import Terminal
 from tests.shells.test_json import commands
+from tests.teams import write_project
 
 SOURCE = Path(__file__).parents[2] / "src" / "agent_worker"
 #: What can be typed after a hint was given, once its placeholders are filled in.
@@ -20,9 +22,16 @@ FILLED = {"…": "hello", "NAME": "alice", "ADDRESS": "alice", "FILE": "kept.db"
 
 
 @pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("hints")) as daemon:
-        yield Terminal(daemon)
+        yield daemon
+
+
+@pytest.fixture
+def terminal(daemon: Served, tmp_path: Path) -> Terminal:
+    """In a project of its own, with whichever daemon there is: one of the commands stops it."""
+    write_project(tmp_path / "project", ["alice", "bob"], workflow=WORKFLOW)
+    return Terminal(replace(daemon, project=tmp_path / "project"))
 
 
 def hinted(text: str) -> list[list[str]]:

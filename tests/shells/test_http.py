@@ -32,7 +32,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield made
 
 
-def test_a_message_is_sent_and_answered(daemon: Served) -> None:
+def test_a_message_is_sent_and_answered(daemon: Served, tmp_path: Path) -> None:
+    daemon = daemon.beside(tmp_path / "project")
     receipt = daemon.do("POST", "/send", to="alice", message="hello")
     assert receipt["id"].startswith("i_")
     answer = daemon.do("POST", "/ask", agent="alice", message="what is left to do?")
@@ -41,7 +42,9 @@ def test_a_message_is_sent_and_answered(daemon: Served) -> None:
     assert [line["who"] for line in lines] == ["user", "alice", "user", "alice"]
 
 
-def test_a_workflow_is_started_talked_to_and_stopped(daemon: Served) -> None:
+def test_a_workflow_is_started_talked_to_and_stopped(daemon: Served, tmp_path: Path) -> None:
+    daemon = daemon.beside(tmp_path / "project")
+    daemon.do("POST", "/workflows", workflow="review")
     running = daemon.do("POST", "/workflows", workflow="review", tag="talk")
     assert (running["name"], running["state"]) == ("review:talk", "running")
     receipt = daemon.do("POST", "/channels/review:talk", message="@bob hi, @nobody too")

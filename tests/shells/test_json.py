@@ -14,7 +14,9 @@ from tests.shells.terminal import Terminal
 from agent_worker.cli.main import cli
 
 NOT_FOR_SCRIPTS = {
+    "acp": "it speaks a protocol of its own, in JSON",
     "chat": "it is for a person at a terminal",
+    "context mcp": "the same, in the shell of an agent",
     "daemon run": "it serves, and prints nothing of its own",
     "mcp": "it speaks a protocol of its own, in JSON",
 }

@@ -43,8 +43,9 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture
-def terminal(daemon: Served) -> Terminal:
-    return Terminal(daemon)
+def terminal(daemon: Served, tmp_path: Path) -> Terminal:
+    """In a project of its own, where nothing is approved yet."""
+    return Terminal(daemon.beside(tmp_path / "project"))
 
 
 @pytest.fixture

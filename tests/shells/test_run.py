@@ -22,7 +22,8 @@ SLOW = "backend: mock\nscript: [" + "{ say: at last, slow: 30s }, " * 5 + "]\n"
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("run")) as made:
         agents = made.project / ".agents"
-        (agents / "sloth.yaml").write_text(SLOW)
+        for name in ("sloth", "paused"):
+            (agents / f"{name}.yaml").write_text(SLOW)
         (agents / "broken.yaml").write_text("backend: mock\nscript: [{ fail: permanent }, { fail: permanent }]\n")
         (agents / "asker.yaml").write_text(
             "backend: mock\nscript: [{ call: { tool: ask_user, with: { question: Which one? } } }, { say: thanks }]\n"
@@ -175,11 +176,11 @@ def test_a_workflow_that_is_stopped_tells_whoever_ran_it(daemon: Served) -> None
 
 
 def test_an_accepted_message_is_worked_on_whoever_listens(daemon: Served) -> None:
-    connection, _ = begin(daemon, agent="sloth", message="take your time")
+    connection, _ = begin(daemon, agent="paused", message="take your time")
     connection.close()
-    assert [work["state"] for work in _agent(daemon, "sloth")["queue"]] == ["running"]
-    assert daemon.do("POST", "/agents/sloth/pause")["state"] == "paused"
-    refused = daemon.ask("POST", "/run", body={"agent": "sloth", "message": "hi", "project": str(daemon.project)})
+    assert [work["state"] for work in _agent(daemon, "paused")["queue"]] == ["running"]
+    assert daemon.do("POST", "/agents/paused/pause")["state"] == "paused"
+    refused = daemon.ask("POST", "/run", body={"agent": "paused", "message": "hi", "project": str(daemon.project)})
     assert refused.status == 409
     assert "paused" in refused.json["error"]["message"]
 

@@ -16,6 +16,8 @@ WRITES = script(
     {"call": {"tool": "write_file", "with": {"path": "one.txt", "text": "hello\nworld"}}},
     {"call": {"tool": "write_file", "with": {"path": "two.txt", "text": "again"}}},
     {"say": "both are written"},
+)
+REFUSED = script(
     {"call": {"tool": "write_file", "with": {"path": "three.txt", "text": "no"}}},
     {"say": "not written then"},
 )
@@ -24,9 +26,10 @@ WRITES = script(
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("inbox")) as made:
-        (made.project / ".agents" / "wanda.yaml").write_text(
-            "backend: mock\ntools: [{ name: write_file, approve: true }]\n" + WRITES
-        )
+        for name, does in {"wanda": WRITES, "wilma": REFUSED}.items():
+            (made.project / ".agents" / f"{name}.yaml").write_text(
+                "backend: mock\ntools: [{ name: write_file, approve: true }]\n" + does
+            )
         made.do("POST", "/trust")
         yield made
 
@@ -74,14 +77,14 @@ def test_an_approval_shows_the_call_and_its_run_and_holds_for_the_run(guest: Vis
 
 def test_keys_go_to_what_waits_and_answer_it(guest: Visit) -> None:
     page, daemon = guest.open("#/inbox"), guest.daemon
-    daemon.do("POST", "/send", to="wanda", message="and one more")
+    daemon.do("POST", "/send", to="wilma", message="and one more")
     page.locator(".item", has_text="three.txt").wait_for()
     page.keyboard.press("x")
     wait(page, "() => document.activeElement.matches('.item')")
     assert page.locator(".item").count() == 1, "the first press only goes there"
     page.keyboard.press("x")
     page.locator(".item").wait_for(state="detached")
-    assert eventually(lambda: "not written then" in str(daemon.ask("GET", daemon.query("/messages?at=wanda")).json))
+    assert eventually(lambda: "not written then" in str(daemon.ask("GET", daemon.query("/messages?at=wilma")).json))
     assert not (daemon.project / "three.txt").exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.patience import PATIENCE, eventually
@@ -21,14 +22,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def port() -> int:
     return free_port()
 
 
-@pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("again"), {"AGENT_WORKER_PORT": str(port)}) as made:
+@pytest.fixture
+def daemon(tmp_path: Path, port: int) -> Iterator[Served]:
+    with served(tmp_path, {"AGENT_WORKER_PORT": str(port)}) as made:
         start(made)
         yield made
 

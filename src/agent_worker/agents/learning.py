@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import datetime
 
+from agent_worker.agents.model_judge import tokens_of
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import AgentRuntime, Learner
 from agent_worker.backends.backend import LoneSink, PastStep, Reply, Turn, Usage
@@ -24,6 +25,7 @@ from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.later import dataclass, pattern
 from agent_worker.memory import audit, gate, memory
 from agent_worker.memory.facts import says_too_little
+from agent_worker.memory.judging import Judge, Pair, Verdict
 from agent_worker.tools.tool import Result
 
 log = logging.getLogger(__name__)
@@ -32,7 +34,7 @@ FILES = {"decision": "decisions", "pattern": "patterns", "outcome": "work-log"}
 MOST = 5  # entries of one run
 _SENTENCE = pattern(r"[^.!?\n]+[.!?]*")
 #: Bytes of what is asked, of these of what the person said, and tokens of the answer: about 1,000 tokens in all. With
-#: an answer that is worded for the same run (wording.py) it is 1,500 at most.
+#: a small question about the same run (model_judge.py) it is 1,500 at most.
 ASKED, TOLD, ANSWER = 1_800, 700, 300
 
 SYSTEM = (
@@ -42,6 +44,8 @@ SYSTEM = (
     f"Answer with a JSON list of at most {MOST} objects "
     '{"kind": "decision" | "pattern" | "outcome", "key": a few words, "value": one or two sentences}, nothing else.'
 )
+#: Tokens that learning from a run takes at most.
+LESSON = tokens_of(SYSTEM, "x" * (ASKED + 60), ANSWER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ async def learn(
     recording: RecorderContext,
     asking: AbstractAsyncContextManager[None],
     charge: Callable[[Usage, str], None],
+    judge: Judge | None = None,
 ) -> Lesson | None:
     """None when there is nothing to learn from, or nothing to learn with. Never raises for a bad answer.
 
@@ -87,23 +92,26 @@ async def learn(
     except AgentWorkerError as error:
         log.warning("%s could not learn from %s: %s", worker.name, run, error)
         return None
-    entries = read_answer(recording.redact(reply.text), run, recording.clock.now())
+    found = read_answer(recording.redact(reply.text), run, recording.clock.now())
+    entries = tuple(replace(each, by=gate.author(each.value, said, outside=outside, heard=heard)) for each in found)
+    judged = await gate.judged(judge, worker.home, entries)
     for entry in entries:
         try:
-            by = gate.author(entry.value, said, outside=outside, heard=heard)
-            await _keep(worker, replace(entry, by=by), recording)
+            await _keep(worker, entry, recording, judged)
         except (AgentWorkerError, OSError) as error:
             log.warning("%s could not keep what it learned from %s: %s", worker.name, run, error)
     return Lesson(model, turn, reply, entries)
 
 
-async def _keep(worker: AgentRuntime, entry: memory.MemoryEntry, recording: RecorderContext) -> None:
+async def _keep(
+    worker: AgentRuntime, entry: memory.MemoryEntry, recording: RecorderContext, judged: Mapping[Pair, Verdict]
+) -> None:
     assert worker.home is not None
     if entry.by not in (memory.USER, memory.SELF):
         held = replace(entry, file=memory.QUARANTINE)
         await asyncio.to_thread(memory.hold_back, worker.home, held, when=recording.clock.now())
         return await _note(worker, recording, gate.GateOutcome("new", held))
-    kept = await asyncio.to_thread(gate.keep, worker.home, entry, now=recording.clock.now())
+    kept = await asyncio.to_thread(gate.keep, worker.home, entry, now=recording.clock.now(), judged=judged)
     if kept.outcome not in gate.UNWRITTEN:
         await _note(worker, recording, kept, run=entry.source[0])
 

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from agent_worker.agents import deletion
 from agent_worker.agents.backend_factory import BackendFactory, Held
 from agent_worker.agents.guarding import FilesOwner, put_back_after_kill
-from agent_worker.agents.registry import AgentKit, AgentRuntime, LazyKit, Registry
+from agent_worker.agents.registry import AgentKit, AgentRuntime, JudgeTerms, LazyKit, Registry
 from agent_worker.core.address import WorkspaceName, canonical
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import AgentWorkerError, Problem, Refused, StorageFault, Untrusted, trouble_of
@@ -28,6 +28,7 @@ from agent_worker.core.later import dataclass
 from agent_worker.database.database import Database, Transaction, WholeTransaction
 from agent_worker.database.runtime_lock import ProjectLocks
 from agent_worker.definitions.agent import AgentDefinition, split_model
+from agent_worker.definitions.guard import GuardModel
 from agent_worker.definitions.loading import shown
 from agent_worker.definitions.project import AGENTS, ProjectFiles
 from agent_worker.definitions.schedule import Schedule
@@ -120,6 +121,7 @@ class Loader:
         }
         await self._renew(loaded, changed, held)
         self._share_limit(loaded.id, _holds(of_project(project), held))
+        self._share_judge(loaded.id, project.definition.guard)
         await self._keep_workflow_schedules(loaded)
         return self._as_it_works(loaded)
 
@@ -236,6 +238,13 @@ class Loader:
             project, lambda worker: replace(worker, limits=replace(worker.limits, usd_per_project_day=usd_per_day))
         )
 
+    def _share_judge(self, project: str, guard: GuardModel) -> None:
+        """Whom agents have for small questions where they work by themselves; in a workflow its file may say so."""
+        self._registry.change(
+            project,
+            lambda worker: worker if worker.workspace_name else replace(worker, judge=judge_of(worker, guard)),
+        )
+
     async def add_members(
         self,
         loaded: LoadedProject,
@@ -258,9 +267,8 @@ class Loader:
                 who, copy = f"{name}@{workflow.name}", working_copies.get(name)
                 worker = self._fitted(loaded, agent, definition, held, workflow, copy, has_home=False, who=who)
             worker = replace(worker, name=name, workspace_name=workspace_name, note=notes.get(name, ""))
-            model = workflow.guard.wording_model
-            key = credential_of(worker.definition, model)
-            self._registry.add(replace(worker, wording=model, wording_credential=key), workspace=workspace)
+            guard = workflow.guard if workflow.guard.model else loaded.project.definition.guard
+            self._registry.add(replace(worker, judge=judge_of(worker, guard)), workspace=workspace)
             members_in[name] = worker.agent
         await self._database.of(loaded.id).write(
             schedule.give_members,
@@ -460,6 +468,13 @@ def _holds(allowance: Allowance, held: Held) -> float | None:
     """The number that holds for this limit; None when the limit is off."""
     value = held.get((allowance.of, allowance.name), allowance.value)
     return None if math.isinf(value) else value
+
+
+def judge_of(worker: AgentRuntime, guard: GuardModel) -> JudgeTerms:
+    if not guard.llm_curation or not guard.model:
+        return JudgeTerms()
+    credential = credential_of(worker.definition, guard.model)
+    return JudgeTerms(guard.model, credential, guard.budget, guard.rounds_budget)
 
 
 def credential_of(definition: AgentDefinition, model: str | None) -> str:

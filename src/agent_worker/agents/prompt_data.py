@@ -18,8 +18,9 @@ from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.identity.soul import has_own, look
-from agent_worker.memory import memory, outside_words, selection, todos
+from agent_worker.memory import judging, memory, outside_words, selection, todos
 from agent_worker.memory.library import OWN
+from agent_worker.memory.memory import MemoryEntry
 from agent_worker.proposals import store
 from agent_worker.work import run_rows, threads
 from agent_worker.workspaces import channel, deliveries, member_rows, workspace_rows
@@ -145,6 +146,7 @@ class PromptMemory:
     soul: Mapping[str, object] = field(default_factory=dict)
     own_soul: bool = False  #: it has a soul of its own, beyond its definition
     project: tuple[PromptText, ...] = ()  #: what its repository tells agents
+    long: tuple[MemoryEntry, ...] = ()  #: entries it had no space for, and a summary might have
     from_others: tuple[str, ...] = ()  #: of the memory that is shown, what was written outside our workspaces
 
 
@@ -181,13 +183,16 @@ def _memories(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
         for problem in loaded.problems
     ]
     wanted = {*settings.auto_load, *settings.search}
+    everything = selection.all_fit(loaded.entries, settings.budget)
+    kept = {} if everything else judging.kept_answers(worker.home)
     choices = selection.choose(
         [entry for entry in loaded.entries if {entry.file, entry.tier} & wanted],
-        {} if selection.all_fit(loaded.entries, settings.budget) else _relevance(worker, about, now),
+        {} if everything else _relevance(worker, about, now),
         about,
         always=settings.auto_load,
         budget=settings.budget,
         today=now.date().isoformat(),
+        summaries=lambda value: kept.get(judging.summary_id(value), "") if kept else "",
     )
     shown = [
         PromptEntry(each.line, memory.path_of(each.entry.file), each.entry.tier, each.entry.source)
@@ -199,7 +204,14 @@ def _memories(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
     ]
     others = tuple(each.entry.value for each in choices if each.line and each.entry.is_of_others)
     left_out = len(choices) - len(shown)
-    return PromptMemory((*mistakes, *shown), left_out, tuple(considered[:CONSIDERED]), from_others=others)
+    long = tuple(each.entry for each in choices if _wants_summary(each))
+    return PromptMemory((*mistakes, *shown), left_out, tuple(considered[:CONSIDERED]), from_others=others, long=long)
+
+
+def _wants_summary(choice: selection.Choice) -> bool:
+    """Whether there was no space for an entry that is long and not from outside."""
+    entry = choice.entry
+    return choice.why == selection.NO_SPACE and len(entry.value) > selection.LONG and not entry.is_of_others
 
 
 CONSIDERED = 100  # entries that the manifest names

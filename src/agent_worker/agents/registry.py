@@ -66,6 +66,16 @@ class LazyKit:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgeTerms:
+    """Which model decides small questions for an agent, and within what."""
+
+    model: str = ""  #: '' for none: the rules decide
+    credential: str = ""  #: whose rate limit it shares
+    tokens: int = 0  #: of one run, with what is learned
+    round_tokens: int = 0  #: of one round
+
+
+@dataclass(frozen=True, slots=True)
 class AgentRuntime:
     """An agent as its loop needs it: definition, backend and tools, folder."""
 
@@ -84,8 +94,7 @@ class AgentRuntime:
     workspace_name: str = ""  #: of the workspace it works in, for people
     credential: str = ""  #: whose rate limit it shares; '' shares none
     learning_credential: str = ""  #: the same of the model that it learns with
-    wording: str = ""  #: the model that puts into words what colleagues share with it; '' for none
-    wording_credential: str = ""  #: as `credential`, of that model
+    judge: JudgeTerms = field(default_factory=JudgeTerms)  #: what decides small questions about it
     lacks_key: LacksKey | None = None  #: None: it needs no key, or nobody is there who could set one
     trouble: str = ""  #: what is wrong with its definition: it works by an older one, or not at all
     remedy: str = ""  #: what mends that, as data

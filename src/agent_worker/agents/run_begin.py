@@ -15,6 +15,7 @@ from agent_worker.core.errors import BadInput, Fenced
 from agent_worker.core.events import Started, Stepped
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
+from agent_worker.memory import audit
 from agent_worker.tools import images
 from agent_worker.tools.tool import Result
 from agent_worker.work import agent_rows, inbox, limits, open_work, queue, run_rows, steps
@@ -350,6 +351,16 @@ def charge_lesson(tx: Transaction, job: Assignment, reply: Reply, model: str, *,
 def charge_lost(tx: Transaction, job: Assignment, usage: Usage, model: str, *, now: int) -> None:
     """Charge for an answer beside the work, or one that came to nothing. Whoever may write now: the money is gone."""
     limits.charge(tx, job.account, _charge(job, -1, model, usage.plausible), now=now)
+
+
+def charge_judged(tx: Transaction, job: Assignment, usage: Usage, model: str, *, now: int) -> None:
+    """Charge a small question about the work. Whoever may write now: the money is gone."""
+    limits.charge_judged(tx, job.account, _charge(job, -1, model, usage.plausible), now=now)
+
+
+def note_judged(tx: Transaction, job: Assignment, what: str, *, now: int) -> None:
+    """In the audit: what a model was asked about this agent."""
+    audit.note(tx, audit.AuditEntry(job.fence.agent, "guard", "judged", what, run=job.run), now=now)
 
 
 def should_yield(tx: Transaction, job: Assignment, *, now: int, ageing: Ageing) -> bool:

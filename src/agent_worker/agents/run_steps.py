@@ -16,16 +16,16 @@ from typing import TypeVar
 from agent_worker.agents import prompt, prompt_data, run_begin, run_end
 from agent_worker.agents.admission import Admission
 from agent_worker.agents.guarding import guarding
-from agent_worker.agents.learning import learn
+from agent_worker.agents.learning import LESSON, learn
 from agent_worker.agents.loop_context import LoopContext
-from agent_worker.agents.observing import RunSeen, observe
+from agent_worker.agents.model_judge import REQUESTS, JudgeBudget, ModelJudge
+from agent_worker.agents.observing import RunSeen, observe, shorten
 from agent_worker.agents.prompt import Prompt, PromptText
 from agent_worker.agents.prompt_data import PromptData, prompt_memory
 from agent_worker.agents.recorder import RunRecorder
 from agent_worker.agents.registry import AgentKit, AgentRuntime
 from agent_worker.agents.retries import GiveUp, Retry, after
 from agent_worker.agents.run_begin import Assignment, Terms
-from agent_worker.agents.wording import Wording
 from agent_worker.backends.backend import Finished, Reply, Suspended, Turn, Unfinished, Usage
 from agent_worker.core.errors import (
     AgentWorkerError,
@@ -40,6 +40,7 @@ from agent_worker.core.errors import (
 )
 from agent_worker.core.failpoints import failpoint
 from agent_worker.memory import outside_words
+from agent_worker.memory.memory import MemoryEntry
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.queue import Ageing
@@ -59,6 +60,8 @@ class RunSteps:
         self._admission = admission
         self._database = loop_context.recording.database.of(fence.project)
         self._project_seen: tuple[PromptText, ...] | None = None  # what its repository told it in its last run
+        self._judge: ModelJudge | None = None  # of the run that is under way
+        self._long: tuple[MemoryEntry, ...] = ()  # entries that its prompt had no space for
         self._own_soul = False  # of the run that is under way: its agent is more than its definition says
 
     async def do(self, job: Assignment) -> bool:
@@ -69,6 +72,7 @@ class RunSteps:
             if job.unreadable:
                 raise Permanent(job.unreadable.message, hint=job.unreadable.hint, remedy=job.unreadable.remedy)
             kit = await _kit_of(worker)
+            self._judge = self._judge_for(job, worker, kit)
             tools = await _tools(job, kit)
             recorder = self.recorder = RunRecorder(
                 job,
@@ -119,13 +123,18 @@ class RunSteps:
                         )
                         failpoint("finish.after_commit")
                         await self._learn(job, worker, kit, recorder, reply.text)
-                        await observe(worker, job, self._seen(worker, recorder), self._loop_context.recording)
+                        await self._look_back(job, worker, recorder)
                         await self._loop_context.public.follow(worker, job.workspace)
                         return more
                     case Unfinished():
                         if await self._leaves(job, recorder):
                             return True
         raise Crashed("the backend stopped without an answer")
+
+    async def _look_back(self, job: Assignment, worker: AgentRuntime, recorder: RunRecorder) -> None:
+        recording, seen = self._loop_context.recording, self._seen(worker, recorder)
+        await observe(worker, job, seen, recording, self._judge)
+        await shorten(worker, self._judge, self._long)
 
     def _seen(self, worker: AgentRuntime, recorder: RunRecorder) -> RunSeen:
         used = {call.tool for step in recorder.done for call in step.reply.calls}
@@ -149,6 +158,7 @@ class RunSteps:
             recording=recording,
             asking=self._admission.key_pass.one_request(worker.learning_credential),
             charge=recorder.charge,
+            judge=self._judge,
         )
         if lesson:
             await self._write(run_begin.charge_lesson, job, lesson.reply, lesson.model)
@@ -189,7 +199,7 @@ class RunSteps:
         )
         gathered = await self._database.read(prompt_data.gather, job, worker, tuple(tools))
         known = await recalling
-        self._own_soul = known.own_soul
+        self._own_soul, self._long = known.own_soul, known.long
         gathered = replace(gathered, heard=(*gathered.heard, *known.from_others), beside=bool(known.from_others))
         brief = replace(
             gathered.brief,
@@ -255,15 +265,25 @@ class RunSteps:
             hint = failure.hint if worker.lacks_key else "set it in the environment of this program"
             await self._failed(job, worker, Permanent(failure.message, hint=hint, remedy=failure.remedy))
 
-    def _wording(self, job: Assignment, worker: AgentRuntime, kit: AgentKit) -> Wording | None:
-        if not worker.wording or kit.words is None:
+    def _judge_for(self, job: Assignment, worker: AgentRuntime, kit: AgentKit) -> ModelJudge | None:
+        terms = worker.judge
+        if not terms.model or kit.words is None:
             return None
-        asking = partial(self._admission.key_pass.one_request, worker.wording_credential)
-        allowed = partial(self._has_budget, job)
-        return Wording(kit.words, worker.wording, job.run, allowed, asking, partial(self._charge, job))
+        learns = bool(worker.definition.auto_memory) and kit.learner is not None and worker.home is not None
+        budget = JudgeBudget(terms.tokens - LESSON, REQUESTS - 1) if learns else JudgeBudget(terms.tokens)
+        return ModelJudge(
+            kit.words,
+            terms.model,
+            job.run,
+            budget,
+            partial(self._has_budget, job),
+            partial(self._admission.key_pass.one_request, terms.credential),
+            partial(self._charge, job),
+            partial(self._write, run_begin.note_judged, job),
+        )
 
     def _charge(self, job: Assignment, usage: Usage, model: str) -> None:
-        self._database.write(run_begin.charge_lost, job, usage, model, now=self._loop_context.now())
+        self._database.write(run_begin.charge_judged, job, usage, model, now=self._loop_context.now())
 
     def _context(self, job: Assignment, worker: AgentRuntime, kit: AgentKit) -> ToolContext:
         identity = RunIdentity(
@@ -291,7 +311,7 @@ class RunSteps:
             home_of=lambda agent: self._loop_context.registry.worker(agent).home,
             waits=lambda agent: wait.what if (wait := self._loop_context.waits.of(agent)) else "",
             said=run_begin.said_in(job),
-            wording=self._wording(job, worker, kit),
+            judge=self._judge,
         )
 
     def terms(self, workspace: str | None) -> Terms:

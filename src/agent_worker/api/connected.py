@@ -27,8 +27,9 @@ from agent_worker.core.provider_variables import brought_by
 
 LOOK_AGAIN = 0.5  #: seconds between two looks for a daemon that has gone
 
-#: The operations that the verbs use; their routes are in docs/reference/routes.md.
+#: The operations that the verbs and the door of ACP use; their routes are in docs/reference/routes.md.
 ROUTES: dict[str, tuple[str, str]] = {
+    "agents_list": ("GET", "/agents"),
     "events": ("GET", "/events"),
     "explain": ("GET", "/runs/{run}"),
     "inbox_answer": ("POST", "/inbox/{item}"),
@@ -37,19 +38,25 @@ ROUTES: dict[str, tuple[str, str]] = {
     "memory_set": ("PUT", "/agents/{name}/memory"),
     "memory_show": ("GET", "/agents/{name}/memory"),
     "read": ("GET", "/messages"),
+    "resource_get": ("GET", "/resources/{id}"),
     "run": ("POST", "/run"),
     "run_refuse": ("POST", "/runs/{run}/refuse"),
     "send": ("POST", "/send"),
+    "session_open": ("POST", "/sessions"),
+    "sessions_list": ("GET", "/sessions"),
     "status": ("GET", "/status"),
+    "todos_list": ("GET", "/agents/{name}/todos"),
     "trust_give": ("POST", "/trust"),
     "values_answer": ("POST", "/values/{program}/{call}"),
     "values_calls": ("GET", "/values/{program}"),
     "values_put": ("PUT", "/values"),
+    "work_cancel": ("DELETE", "/instructions/{id}"),
     "workflow_finish": ("POST", "/workflows/{instance}/finish"),
     "workflow_set": ("POST", "/workflows/{instance}/{action}"),
     "workflow_start": ("POST", "/workflows"),
     "workflow_stop": ("DELETE", "/workflows/{instance}"),
     "workflow_wait": ("POST", "/workflows/{instance}/wait"),
+    "workflows_list": ("GET", "/workflows"),
 }
 
 
@@ -124,10 +131,7 @@ class ConnectedDoor:
         return made
 
     async def stream(self, operation: str, arguments: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-        try:
-            return self._resumed(operation, arguments, await self._streamed(operation, arguments))
-        except Lost:
-            return self._resumed(operation, arguments, await self._streamed(operation, arguments))
+        return self._resumed(operation, arguments, await self._anew(operation, arguments))
 
     async def _resumed(
         self, operation: str, arguments: dict[str, Any], items: AsyncIterator[dict[str, Any]]
@@ -143,9 +147,16 @@ class ConnectedDoor:
             except Lost:
                 if not _may_be_repeated(operation, arguments):
                     raise
-                items = await self._streamed(operation, arguments)
             finally:
                 await items.aclose()  # type: ignore[attr-defined]
+            items = await self._anew(operation, arguments)
+
+    async def _anew(self, operation: str, arguments: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        """The daemon that we knew may be gone: the second try finds the one that is there, or starts it."""
+        try:
+            return await self._streamed(operation, arguments)
+        except Lost:
+            return await self._streamed(operation, arguments)
 
     # --- the daemon -----------------------------------------------------------------------------------
 
@@ -228,7 +239,11 @@ def _keys() -> dict[str, str]:
 def _may_be_repeated(operation: str, arguments: dict[str, Any]) -> bool:
     """Asked again after a break, does it happen once?"""
     method, _ = ROUTES[operation]
-    return method in ("GET", "PUT") or operation in ("trust_give", "run_refuse") or bool(arguments.get("key"))
+    return (
+        method in ("GET", "PUT")
+        or operation in ("trust_give", "run_refuse", "session_open")
+        or bool(arguments.get("key"))
+    )
 
 
 def _route(operation: str, arguments: dict[str, Any]) -> tuple[str, str, Any]:

@@ -137,6 +137,19 @@ def _tell_definition(found: dict[str, Any]) -> None:
         echo(f"  remembers: {clean(memories) or 'nothing yet'}")
         echo(f"  notes: {kept['notes']}\n  todos: {kept['todos']} open, {kept['done']} done")
     _tell_learned(found["learned"])
+    _tell_judged(found["judged"])
+
+
+def _tell_judged(judged: dict[str, Any] | None) -> None:
+    """What a model decided about it; nothing is said where rules do."""
+    if judged is None:
+        return
+    cost = f"{plural(judged['tokens'], 'token')}, {usd(judged['usd'], judged['estimated'])}"
+    model = judged["with_model"] or "none now"
+    asked = plural(judged["requests"], "small question")
+    echo(f"  judged by a model in {plural(judged['days'], 'day')}: {asked} ({cost}; with {clean(model)})")
+    for each in judged["questions"]:
+        echo(f"    {clean(each)[:200]}")
 
 
 def _tell_learned(learned: dict[str, Any] | None) -> None:

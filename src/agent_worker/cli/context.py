@@ -85,6 +85,24 @@ def doc(name: str, text: str | None, as_json: bool) -> None:
         _call("team_doc_append", as_json, name=name, text=text)
 
 
+@context.command()
+def mcp() -> None:
+    """Serve your tools over standard input and output, to a program that takes MCP servers only as commands."""
+    from agent_worker.cli.mcp import failure, headers_of, relay, write
+
+    _where()
+
+    def pass_on(message: Any) -> None:
+        try:
+            if (answer := _request(message, headers_of(message))) is not None:
+                write(answer)
+        except AgentWorkerError as error:
+            if (told := failure(message, error)) is not None:
+                write(told)
+
+    relay(pass_on)
+
+
 def _call(tool: str, as_json: bool, /, **arguments: Any) -> None:
     result = _ask("tools/call", {"name": tool, "arguments": arguments})
     text = "\n".join(part["text"] for part in result["content"])
@@ -97,15 +115,23 @@ def _call(tool: str, as_json: bool, /, **arguments: Any) -> None:
 
 
 def _ask(method: str, params: dict[str, Any]) -> Any:
+    answer = _request({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, {})
+    if "error" in answer:
+        raise AgentWorkerError(str(answer["error"].get("message", "refused")))
+    return answer["result"]
+
+
+def _request(message: Any, headers: dict[str, str]) -> Any:
     """Ask as the program's own MCP client would: with what the run was given, and nothing of the person's."""
     from agent_worker.client.connection import request_with
 
+    return request_with(*_where(), message, headers=headers)
+
+
+def _where() -> tuple[str, str, int, str]:
+    """The token of the run, and where its tools are."""
     token, url = os.environ.get(RUN_TOKEN), urlsplit(os.environ.get(URL, ""))
     if not token or not url.hostname or not url.port:
         told = f"{RUN_TOKEN} or {URL} is not set: they are, where a program works as an agent"
         raise Refused(told, hint="agent-worker send …")
-    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    answer = request_with(token, url.hostname, url.port, url.path, message)
-    if "error" in answer:
-        raise AgentWorkerError(str(answer["error"].get("message", "refused")))
-    return answer["result"]
+    return token, url.hostname, url.port, url.path

@@ -61,6 +61,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help;
     "context": (_C + "context", "context", "Use the tools of a run from a program that does not speak MCP."),
     "web": (_C + "web", "web", "Open the web page: everything live, in your browser."),
     "mcp": (_C + "mcp", "mcp", "Serve the daemon to an AI tool over stdio."),
+    "acp": (_C + "acp", "acp", "Serve agents and teams to an editor that speaks ACP."),
     "completion": (_C + "setup", "completion", "Print the completion script for your shell."),
 }
 #: Each group of the help, and the command it begins with.

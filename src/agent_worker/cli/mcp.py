@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -31,6 +32,11 @@ def mcp() -> None:
     In the configuration of that tool it is the command `agent-worker` with the argument `mcp`.
     """
     connect()  # so that a daemon that cannot be started is told before anything is asked
+    relay(_pass_on, prepare=_in_this_project)
+
+
+def relay(pass_on: Callable[[Any], None], *, prepare: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
+    """Pass on each line of our input, those that may take a while beside the others, until it ends."""
     under_way: list[threading.Thread] = []
     for line in sys.stdin:
         if not line.strip():
@@ -38,14 +44,14 @@ def mcp() -> None:
         try:
             message = json.loads(line)
         except ValueError:
-            _write({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "not JSON"}})
+            write({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "not JSON"}})
             continue
         if not isinstance(message, dict) or message.get("method") not in _LONG:
-            _pass_on(message)
+            pass_on(message)
             continue
-        _in_this_project(message)
+        prepare(message)
         # Beside the others: whoever waits for an agent asks other things meanwhile.
-        work = threading.Thread(target=_pass_on, args=(message,), daemon=True)
+        work = threading.Thread(target=pass_on, args=(message,), daemon=True)
         work.start()
         if message["method"] != _LISTEN:
             under_way = [each for each in under_way if each.is_alive()] + [work]
@@ -60,15 +66,15 @@ def _pass_on(message: Any) -> None:
         if is_request and (message.get("method") == _LISTEN or _meta(message).get("progressToken") is not None):
             _stream(client, message)
         else:
-            _, answer = client.request("POST", "/mcp", message, headers=_headers(message), timeout=60)
+            _, answer = client.request("POST", "/mcp", message, headers=headers_of(message), timeout=60)
             if answer is not None:
-                _write(answer)
+                write(answer)
     except AgentWorkerError as error:
-        if (told := _failure(message, error)) is not None:
-            _write(told)
+        if (told := failure(message, error)) is not None:
+            write(told)
 
 
-def _write(message: Any) -> None:
+def write(message: Any) -> None:
     with _writing:
         sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()
@@ -76,11 +82,11 @@ def _write(message: Any) -> None:
 
 def _stream(client: Client, message: dict[str, Any]) -> None:
     """Its answer is a stream: hints or progress as they come, and at last the answer itself."""
-    for event in client.stream("POST", "/mcp", message, headers=_headers(message), silence=86_400.0):
-        _write(json.loads(event.data))
+    for event in client.stream("POST", "/mcp", message, headers=headers_of(message), silence=86_400.0):
+        write(json.loads(event.data))
 
 
-def _failure(message: Any, error: AgentWorkerError) -> Any:
+def failure(message: Any, error: AgentWorkerError) -> Any:
     """The error that answers a message; None for one that wants no answer."""
     id = message.get("id") if isinstance(message, dict) else None
     return None if id is None else {"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": error.message}}
@@ -92,7 +98,7 @@ def _meta(message: dict[str, Any]) -> dict[str, Any]:
     return meta if isinstance(meta, dict) else {}
 
 
-def _headers(message: Any) -> dict[str, str]:
+def headers_of(message: Any) -> dict[str, str]:
     """The newer protocol says in headers what is in the body, too."""
     said = _meta(message).get("io.modelcontextprotocol/protocolVersion") if isinstance(message, dict) else None
     if not isinstance(said, str):

@@ -278,16 +278,26 @@ def connect(
                 return client
 
 
-def request_with(token: str, host: str, port: int, path: str, body: object, *, timeout: float = 600.0) -> Any:
+def request_with(
+    token: str,
+    host: str,
+    port: int,
+    path: str,
+    body: object,
+    *,
+    timeout: float = 600.0,
+    headers: Mapping[str, str] | None = None,
+) -> Any:
     """The answer to somebody who has the token of a run, and knows nothing else of the daemon."""
     there = DaemonFile(0, host, port, token, "", "", "")
-    headers = {
-        "Authorization": f"Bearer {token}",
+    sent = {
         "Accept": "application/json, text/event-stream",
+        **(headers or {}),
+        "Authorization": f"Bearer {token}",
         "Connection": "close",
     }
     with _explained(there, timeout), closing(HttpSocket(host, port, within=timeout)) as wire:
-        wire.ask("POST", path, headers, json.dumps(body).encode())
+        wire.ask("POST", path, sent, json.dumps(body).encode())
         status, answered = wire.head()
         content = b"".join(wire.body(status, answered))
     if status >= 300:

@@ -17,6 +17,7 @@ from agent_worker.core.later import dataclass, pattern
 NAME = pattern(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 TAG = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 MAIN = "main"
+ACP_TAG = "acp-"  #: what the tag of a session begins with that an editor has begun
 
 #: `admin` is what the owner's token is called; a participant of that name could pass for the owner.
 RESERVED = frozenset({"all", "user", "system", "guard", "admin"})

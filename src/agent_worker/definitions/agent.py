@@ -35,7 +35,7 @@ from agent_worker.definitions.paths import plain
 from agent_worker.definitions.schedule import Schedule
 from agent_worker.definitions.script import ScriptEntry
 
-BackendName = Literal["sdk", "claude", "codex", "cursor", "opencode", "gemini", "acp", "mock"]
+BackendName = Literal["sdk", "claude", "codex", "cursor", "opencode", "gemini", "hermes", "acp", "mock"]
 _BACKENDS = frozenset(get_args(BackendName))
 _PROGRAMS = _BACKENDS - {"sdk", "mock"}
 Access = Literal["read", "edit", "full"]

@@ -26,6 +26,7 @@ from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.block import Block
 from agent_worker.definitions.checks import check_own_path, check_paths_of_agent, check_personal_dirs
 from agent_worker.definitions.fields import InsidePath, Line, Money, Name
+from agent_worker.definitions.guard import GuardModel
 from agent_worker.definitions.loading import load_agent, load_workflow, prompt_files, refuse, shown, with_prompt_read
 from agent_worker.definitions.paths import Outside, names_beneath
 from agent_worker.definitions.problems import validate
@@ -96,6 +97,11 @@ class ProjectDefinition(Block):
     )
     limits: ProjectLimits = Field(
         default_factory=ProjectLimits, description="what the project may spend", examples=[{"usd_per_day": 10}]
+    )
+    guard: GuardModel = Field(
+        default_factory=GuardModel,
+        description="what a model may decide for its agents; a workflow that names a model says so for its members",
+        examples=[{"model": "anthropic/claude-haiku-5-5", "llm_curation": True}],
     )
     settings: ProjectSettings = Field(
         default_factory=ProjectSettings, description="how its teams work (settings.md)", examples=[{"tries": 2}]

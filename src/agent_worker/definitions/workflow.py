@@ -17,7 +17,6 @@ from agent_worker.definitions.agent import (
     AgentSettings,
     BackendName,
     Isolation,
-    SoulEvolution,
     on_or_off,
 )
 from agent_worker.definitions.agent_blocks import AgentLimits
@@ -35,6 +34,7 @@ from agent_worker.definitions.fields import (
     Variable,
     Whole,
 )
+from agent_worker.definitions.guard import GuardSettings
 from agent_worker.definitions.placeholders import BUILT_IN, OUTPUT, SPACES, is_powerful, is_secret, variable_of
 from agent_worker.definitions.schedule import Schedule, WorkflowSchedule
 from agent_worker.definitions.script import ScriptEntry
@@ -265,40 +265,6 @@ class SetupStep(Block):
     )
 
 
-class GuardSettings(Block):
-    model: ModelName | None = Field(
-        None,
-        description="a cheap model for small tasks: members of backend sdk that name none for auto_memory learn with "
-        "it here, and it words answers (llm_curation)",
-        examples=["anthropic/claude-haiku-5-5"],
-    )
-    llm_curation: Flag = Field(
-        False,
-        description="what a colleague shares is put into words by that model when ask_agent asks, once in a run and "
-        "within its limits; the model never sees what is private",
-        examples=[True],
-    )
-    auto_store: Flag = Field(
-        True, description="members learn from their runs here by themselves, as their files say", examples=[False]
-    )
-    soul_evolution: SoulEvolution | None = Field(
-        None,
-        description="how the souls of members may change while they work here; of this and what an agent says, "
-        "the stricter holds",
-        examples=["disabled"],
-    )
-
-    @property
-    def wording_model(self) -> str:
-        """The model that puts into words what a colleague shares; '' for none."""
-        return (self.model or "") if self.llm_curation else ""
-
-    @classmethod
-    def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
-        if written.get("llm_curation") is True and written.get("model") is None:
-            yield Broken(("llm_curation",), "needs a model", "model: anthropic/claude-haiku-5-5, beside it")
-
-
 class WorkflowLimits(Block):
     """Limits of one instance. None leaves the default, "off" lifts the limit."""
 
@@ -374,7 +340,9 @@ class WorkflowDefinition(Block):
         (), description="variables that may be named as ${{ env.NAME }}; no secrets", examples=[["BUILD_NUMBER"]]
     )
     guard: GuardSettings = Field(
-        default_factory=GuardSettings, description="changes nothing yet", examples=[{"auto_store": True}]
+        default_factory=GuardSettings,
+        description="what a model may decide for its members, and what they may become here",
+        examples=[{"auto_store": True}],
     )
     limits: WorkflowLimits = Field(
         default_factory=WorkflowLimits,

@@ -1,7 +1,8 @@
 """Whether an agent still is who its soul says: each principle carries a probe, and each answer keeps it or does not.
 
-A probe is words that an answer holds or lacks, a length, or a tool that is used. It is made of the principle's own
-words where these say it ("at most 50 words", "never use emojis"), or written by a person under `probes:` in soul.yaml.
+A probe is words that an answer holds or lacks, a length, a tool that is used, or what a model said. It is made of the
+principle's own words where these say it ("at most 50 words", "never use emojis"), or written by a person under
+`probes:` in soul.yaml.
 A principle without one is not measured. Pure: a soul and past work go in.
 """
 
@@ -10,12 +11,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from agent_worker.core.clock import from_micros
 from agent_worker.core.later import dataclass, pattern
 from agent_worker.identity.corrections import as_correction, content
+from agent_worker.identity.judging import probe_id
 from agent_worker.identity.past_work import PastTurn
 from agent_worker.identity.soul import BY_HAND, CurrentSoul, SoulVersion
 
@@ -69,6 +72,8 @@ class Probe:
     longest: int = 0  #: so many of `unit`
     unit: str = "word"
     tool: str = ""
+    asked: str = ""  #: a question that a model answers with yes or no
+    answers: Mapping[str, str] = field(default_factory=dict)  #: what it has answered, by judging.probe_id
     guessed: bool = False  #: from words that may not have to be said: then only a fall from earlier answers tells
 
     @property
@@ -78,12 +83,16 @@ class Probe:
             return f"at most {self.longest} {self.unit}s"
         if self.tool:
             return f"uses {self.tool}"
+        if self.asked:
+            return "a model says so"
         return f"has /{self.holds}/" if self.holds else f"lacks /{self.lacks}/"
 
     def kept(self, turn: PastTurn) -> bool | None:
         """None where it cannot be told: there was no answer, or one that is too short to say anything."""
         if self.tool:
             return self.tool in turn.tools
+        if self.asked:
+            return {"yes": True, "no": False}.get(self.answers.get(probe_id(self.asked, turn.answer), ""))
         answer = turn.answer[:_MOST_TEXT]
         if not answer.strip():
             return None
@@ -119,9 +128,11 @@ class PrincipleKept:
         return self.kept / self.of if self.of else None
 
 
-def adherence(soul: CurrentSoul, turns: Sequence[PastTurn]) -> list[PrincipleKept]:
-    """How each principle was kept since it is in the soul, week by week and lately."""
-    probes = probes_of(soul.record)
+def adherence(
+    soul: CurrentSoul, turns: Sequence[PastTurn], answers: Mapping[str, str] | None = None
+) -> list[PrincipleKept]:
+    """How each principle was kept since it is in the soul, week by week and lately; `answers` are those of a model."""
+    probes = probes_of(soul.record, answers)
     return [_kept(each, probes.get(each), _since(each, soul), turns) for each in soul.principles]
 
 
@@ -196,14 +207,19 @@ def _words(record: Mapping[str, Any]) -> list[str]:
 # --- probes -------------------------------------------------------------------------------------------
 
 
-def probes_of(record: Mapping[str, Any]) -> dict[str, Probe]:
-    """The probe of each principle that has one: what a person wrote goes before what its words say."""
+def probes_of(record: Mapping[str, Any], answers: Mapping[str, str] | None = None) -> dict[str, Probe]:
+    """The probe of each principle that has one: what a person wrote goes before what its words say.
+
+    What neither measures is left to a model, where `answers` of one are given.
+    """
     written = record.get("probes")
     given = written if isinstance(written, dict) else {}
     found: dict[str, Probe] = {}
     for each in record.get("principles") or ():
         principle = str(each)
-        probe = _written(given.get(principle)) or probe_for(principle)
+        probe = _written(given.get(principle)) or probe_for(principle) or (Probe(asked=principle) if answers else None)
+        if probe is not None and probe.asked:
+            probe = replace(probe, answers=answers or {})
         if probe is not None:
             found[principle] = probe
     return found
@@ -219,7 +235,18 @@ def _written(given: Any) -> Probe | None:
             return Probe(longest=longest)
         case {"tool": str(tool)}:
             return Probe(tool=tool)
+        case {"ask": str(question)} if question.strip():
+            return Probe(asked=question.strip()[:_LONGEST_PATTERN])
     return None
+
+
+def questions_in(record: Mapping[str, Any], turn: PastTurn, answers: Mapping[str, str]) -> list[str]:
+    """What a model would have to say about an answer: of principles that nothing else measures."""
+    if len(turn.answer.split()) < _SPEAKING:
+        return []
+    probes = probes_of(record, {"": "", **answers})
+    asked = [probe.asked for probe in probes.values() if probe.asked]
+    return [each for each in asked if probe_id(each, turn.answer) not in answers]
 
 
 def _pattern(written: str) -> str:

@@ -22,6 +22,7 @@ Deed = Literal[
     "remembered",
     "forgot",
     "learned",
+    "judged",
     "read",
     "shared",
     "noted",

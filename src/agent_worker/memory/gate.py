@@ -7,10 +7,12 @@ somebody who is trusted at least as much, and is disputed if not. What says noth
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Literal
 
 from agent_worker.core.errors import Refused
@@ -30,6 +32,7 @@ from agent_worker.memory.facts import (
     says_too_little,
     slot,
 )
+from agent_worker.memory.judging import Judge, Pair, Verdict, verdicts
 from agent_worker.memory.memory import MemoryEntry
 from agent_worker.memory.words import day_month
 from agent_worker.work import inbox
@@ -39,6 +42,7 @@ Outcome = Literal["new", "known", "seen", "replaced", "past", "disputed", "empty
 _TRUST = {memory.USER: 4, memory.SELF: 3, memory.IMPORT: 1, memory.OUTSIDE: 0}
 _OF_COLLEAGUES = 2
 COLLEAGUE = "agent:"  #: before the name of one who says so
+NEAR, MOST_NEAR = 0.2, 3  #: words in common from which on a model is asked about a pair, and how many pairs
 UNWRITTEN = frozenset({"known", "empty"})  #: nothing has changed
 EMPTY = "Nothing was kept: it says too little. Write what will still matter in a month, as a sentence."
 
@@ -72,23 +76,57 @@ def author(value: str, said: Iterable[tuple[str, str]], *, outside: bool, heard:
     return told or next((who for who, _ in spoken if who.startswith(COLLEAGUE)), memory.SELF)
 
 
-def keep(root: Root, claim: MemoryEntry, *, now: datetime, typed: bool = False) -> GateOutcome:
+def near(entries: Iterable[MemoryEntry], claim: MemoryEntry) -> list[MemoryEntry]:
+    """What a claim may be about too, and the rules are not sure: the nearest first.
+
+    Nothing for what they are sure about, and for what came from outside: whoever wrote that must not be heard here.
+    """
+    there = [each for each in entries if each.file != memory.ARCHIVE and not each.disputes and not each.is_of_others]
+    if claim.is_of_others or _repeated(there, claim):
+        return []
+    said = facts(claim.value).words | facts(_words(claim.key)).words
+    alike = {
+        id(each): overlap(said, facts(each.value).words | facts(_words(each.key)).words)
+        for each in there
+        if each.key != claim.key
+    }
+    some = [each for each in there if alike.get(id(each), 0.0) >= NEAR]
+    return sorted(some, key=lambda each: -alike[id(each)])[:MOST_NEAR]
+
+
+async def judged(judge: Judge | None, root: Root, claims: Sequence[MemoryEntry]) -> Mapping[Pair, Verdict]:
+    """What a model says of claims and what they are near to, in one question; nothing where there is none."""
+    if judge is None:
+        return {}
+    there = (await asyncio.to_thread(memory.load, root)).entries
+    return await verdicts(judge, [(known, claim) for claim in claims for known in near(there, claim)])
+
+
+def keep(
+    root: Root,
+    claim: MemoryEntry,
+    *,
+    now: datetime,
+    typed: bool = False,
+    judged: Mapping[Pair, Verdict] = MappingProxyType({}),
+) -> GateOutcome:
     """Let a claim into memory, or not. Reads and writes files: call it in a thread.
 
-    What a person has `typed` is meant for its key, and always kept.
+    What a person has `typed` is meant for its key, and always kept. `judged` is what a model said of pairs.
     """
     everything = memory.load(root).entries
     there = [entry for entry in everything if entry.file != memory.ARCHIVE]
     own = _own(there, claim.key)
     if typed:
         return _replace(root, claim, own, now=now) if own else GateOutcome("new", _written(root, claim))
-    if same_one := _repeated(there, claim):
+    said = {known.key: verdict for (known, new), verdict in judged.items() if new == claim and known in there}
+    if same_one := _repeated(there, claim) or _said_of(there, said, "same"):
         return _again(root, claim, same_one)
     if (over := _repeated(_past(everything), claim)) and trust(claim.by) <= trust(memory.SELF):
         return GateOutcome("past", claim, over)  # it was read again where it is kept, and does not hold any more
     if is_status(claim.value) or says_too_little(f"{_words(claim.key)} {claim.value}", least=2):
         return GateOutcome("empty", claim)
-    against = _against(there, claim, own)
+    against = _against(there, claim, own, said)
     if against is None:
         return GateOutcome("new", _written(root, claim))
     if against.file == memory.CORE != claim.file:
@@ -102,13 +140,21 @@ def keep(root: Root, claim: MemoryEntry, *, now: datetime, typed: bool = False) 
     return _replace(root, claim, against, now=now)
 
 
-def _against(there: Sequence[MemoryEntry], claim: MemoryEntry, own: MemoryEntry | None) -> MemoryEntry | None:
-    """What a claim that nobody has made before says otherwise than."""
+def _said_of(there: Iterable[MemoryEntry], said: Mapping[str, Verdict], verdict: Verdict) -> MemoryEntry | None:
+    return next((entry for entry in there if said.get(entry.key) == verdict), None)
+
+
+def _against(
+    there: Sequence[MemoryEntry], claim: MemoryEntry, own: MemoryEntry | None, said: Mapping[str, Verdict]
+) -> MemoryEntry | None:
+    """What a claim that nobody has made before says otherwise than; `said` is what a model says of entries."""
     if own and not own.disputes:
         return own
+    if replaced := _said_of(there, said, "update"):
+        return replaced
     held = [entry for entry in there if not entry.disputes]
     slots = (entry for entry in held if slot(entry.key) == slot(claim.key))
-    updated = (entry for entry in held if _is_update(entry, claim))
+    updated = (entry for entry in held if said.get(entry.key) != "both" and _is_update(entry, claim))
     return next((entry for entry in (*slots, *updated)), None)
 
 

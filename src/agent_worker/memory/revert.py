@@ -72,7 +72,7 @@ def _tidied(deeds: Sequence[Row], gone: Set[tuple[str, str]]) -> Iterator[memory
     for row in deeds:
         for each in changes_of(row) if row["deed"] == "tidied" else ():
             if (
-                each.what == "merged"
+                each.what in ("merged", "replaced")
                 and {(each.after.key, each.after.value), (each.after.replaced_by, each.before.value)} & gone
             ):
                 yield each.before

@@ -1,4 +1,4 @@
-"""Rounds: what an agent remembers is tidied, once a night or when asked, by rules and without a model.
+"""Rounds: what an agent remembers is tidied, once a night or when asked, by rules; of near pairs a model may say more.
 
 What has ended goes into the archive, what says the same twice becomes one, a dispute with something that is gone is
 none, what nobody used for long makes room, and comes back when it is asked for. `plan` is pure and changes nothing: its
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, field, replace
 from datetime import date, datetime, timedelta
 from itertools import count
 from typing import Literal
@@ -22,16 +22,18 @@ from agent_worker.core.text import plural
 from agent_worker.database.database import Row
 from agent_worker.files.root import Root
 from agent_worker.memory import memory
-from agent_worker.memory.facts import facts, same, slot
-from agent_worker.memory.gate import COLLEAGUE, mean_one, trust
+from agent_worker.memory.facts import facts, overlap, same, slot
+from agent_worker.memory.gate import COLLEAGUE, NEAR, mean_one, trust
+from agent_worker.memory.judging import Pair, Verdict
 from agent_worker.memory.memory import ARCHIVE, CORE, DISPUTED, QUARANTINE, USER, MemoryEntry
 
-What = Literal["settled", "expired", "merged", "demoted", "promoted", "unlinked"]
+What = Literal["settled", "expired", "merged", "replaced", "demoted", "promoted", "unlinked"]
 
 UNUSED = timedelta(days=60)  #: in which nothing needed it: then it makes room
 YOUNG = timedelta(days=90)  #: in which nothing learned is called unused
 ENOUGH_RUNS = 20  #: in that time; whoever did not work did not need anything
 ASKED_FOR = 2  #: runs in which something from the archive was asked for: then it comes back
+MOST_PAIRS = 200  #: that a model may be asked about, some each night
 MOST = 100  #: changes of one round; the others are made in the next one
 HOLDS_FOR = timedelta(days=90)  #: what a person says still holds
 
@@ -62,6 +64,7 @@ class MemoryUse:
     demoted: frozenset[str] = frozenset()  #: keys that rounds have put into the archive
     declined: frozenset[tuple[str, str, str]] = frozenset()  #: changes that a person took back
     agents: frozenset[str] = frozenset()  #: names there are in the project
+    judged: Mapping[Pair, Verdict] = field(default_factory=dict)  #: what a model says of pairs that are near each other
 
     @property
     def today(self) -> date:
@@ -183,6 +186,48 @@ def _merged(there: Sequence[MemoryEntry], known: MemoryUse) -> Iterator[RoundCha
             now[one.file, one.key] = more
 
 
+def _judged(there: Sequence[MemoryEntry], known: MemoryUse) -> Iterator[RoundChange]:
+    """What a model says of pairs that the rules leave alone. It moves only what is ours, and nothing is deleted."""
+    now = {(entry.file, entry.key): entry for entry in there}
+    for (old, new), verdict in known.judged.items():
+        if now.get((old.file, old.key)) != old or now.get((new.file, new.key)) != new:
+            continue
+        if verdict == "same":
+            goes, stays = (old, new) if trust(new.by) > trust(old.by) else (new, old)
+        else:
+            goes, stays = old, new
+        what: What = "merged" if verdict == "same" else "replaced"
+        if verdict not in ("same", "update") or not _is_ours(goes) or trust(stays.by) < trust(goes.by):
+            continue
+        away = _archived(list(now.values()), goes, stays.key, known)
+        why = f"{stays.key} says the same" if verdict == "same" else f"{stays.key} holds now"
+        yield RoundChange(what, goes, away, f"{why}, a model says")
+        del now[goes.file, goes.key]
+        now[away.file, away.key] = away
+
+
+def near_pairs(entries: Sequence[MemoryEntry]) -> list[Pair]:
+    """Pairs that the rules leave alone and that may say the same, or one what held before: older first, nearest first.
+
+    Nothing that came from outside: whoever wrote that must not be heard here.
+    """
+    held = [each for each in entries if _is_ours(each) and each.file != ARCHIVE]
+    held = [each for each in held if not each.disputes and not each.is_of_others]
+    by_word: dict[str, list[int]] = {}
+    found = list[tuple[float, Pair]]()
+    for place, entry in enumerate(held):
+        words = _words(entry) | frozenset(slot(entry.key))
+        for other in {n for word in words for n in by_word.get(word, ())}:
+            one = held[other]
+            alike = overlap(words, _words(one) | frozenset(slot(one.key)))
+            if alike >= NEAR and _is_as_open(one, entry):
+                found.append((alike, (one, entry) if one.learned <= entry.learned else (entry, one)))
+        for word in words:
+            by_word.setdefault(word, []).append(place)
+    found.sort(key=lambda each: (-each[0], each[1][0].key, each[1][1].key))
+    return [pair for _, pair in found[:MOST_PAIRS]]
+
+
 def _demoted(there: Sequence[MemoryEntry], known: MemoryUse) -> Iterator[RoundChange]:
     """What the agent concluded or heard long ago, and nothing needed since. What it shares others may need."""
     if known.runs < ENOUGH_RUNS:
@@ -228,7 +273,7 @@ def _unlinked(there: Sequence[MemoryEntry], known: MemoryUse) -> Iterator[RoundC
 
 
 _Rule = Callable[[Sequence[MemoryEntry], MemoryUse], Iterator[RoundChange]]
-_RULES: tuple[_Rule, ...] = (_settled, _expired, _merged, _demoted, _promoted, _unlinked)
+_RULES: tuple[_Rule, ...] = (_settled, _expired, _merged, _judged, _demoted, _promoted, _unlinked)
 
 
 # --- what they ask ------------------------------------------------------------------------------------
@@ -275,9 +320,12 @@ def _words(entry: MemoryEntry) -> frozenset[str]:
     return said.words | said.names or frozenset({entry.value.casefold()})
 
 
+def _is_as_open(one: MemoryEntry, other: MemoryEntry) -> bool:
+    return (one.visibility, set(one.share_with)) == (other.visibility, set(other.share_with))
+
+
 def _is_twin(one: MemoryEntry, other: MemoryEntry) -> bool:
-    as_open = (one.visibility, set(one.share_with)) == (other.visibility, set(other.share_with))
-    return as_open and same(one.value, other.value) and mean_one(one, other)
+    return _is_as_open(one, other) and same(one.value, other.value) and mean_one(one, other)
 
 
 def _counted(stays: MemoryEntry, goes: MemoryEntry) -> MemoryEntry:

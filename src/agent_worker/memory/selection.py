@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agent_worker.core.later import dataclass
 from agent_worker.memory import memory
@@ -24,6 +24,7 @@ LONG = 240  # characters that a text may always have, before it is cut to what i
 CALM = 4.0  # what a sentence of an entry that is about the question counts, whatever its words
 SHARING = 12  # entries whose sentences compete for the space
 _GAP = " … "
+NO_SPACE = "no space left"
 LEAST = 0.05  # worth of an entry that has nothing to do with the question
 
 _TRUST = {memory.USER: 1.0, memory.SELF: 0.9, memory.IMPORT: 0.6, memory.OUTSIDE: 0.4}
@@ -48,10 +49,12 @@ def choose(
     always: Iterable[str],
     budget: int,
     today: str,
+    summaries: Callable[[str], str] = lambda value: "",
 ) -> list[Choice]:
     """All entries, best first. `relevance` of (file, key) is at most 1; files that are `always` shown come first.
 
-    `budget` is in tokens, `today` is a day. What is in the archive is not for prompts.
+    `budget` is in tokens, `today` is a day. What is in the archive is not for prompts. Of a long entry for which there
+    is no space its summary is shown, where there is one.
     """
     first = frozenset(always)
     disputing = {entry.disputes: entry for entry in entries if entry.disputes}
@@ -66,15 +69,18 @@ def choose(
         why = _why(entry, relevance, first)
         value = entry.value if everything or entry.file in first else parts.get((entry.file, entry.key), "")
         line = _line(entry, disputing.get(entry.key), value)
-        size = _size(line)
-        if not why and not everything:
+        size, why = _size(line), why or ("there was space" if everything else "")
+        if why and (size > left or not value) and (short := summaries(entry.value)):
+            line = _line(entry, disputing.get(entry.key), short)
+            size, value, why = _size(line), short, f"{why}, in short"
+        if not why:
             found.append(Choice(entry, "", worth, "not about it"))
         elif twin := next((each for each in shown if same(each.value, entry.value)), None):
             found.append(Choice(entry, "", worth, f"says the same as {twin.key}"))
         elif size > left or not value:
-            found.append(Choice(entry, "", worth, "no space left"))
+            found.append(Choice(entry, "", worth, NO_SPACE))
         else:
-            found.append(Choice(entry, line, worth, why or "there was space"))
+            found.append(Choice(entry, line, worth, why))
             shown.append(entry)
             left -= size
     return found

@@ -40,18 +40,18 @@ script:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DemoStep:
     at: float  #: seconds since the beginning
     name: str
     text: str
 
 
-def play() -> Iterator[Step]:
+def play() -> Iterator[DemoStep]:
     """Each thing that happens, when it has happened. Raises Refused where there is no PostgreSQL."""
     began = time.monotonic()
 
-    def told(name: str, text: str) -> Step:
-        return Step(round(time.monotonic() - began, 1), name, text)
+    def told(name: str, text: str) -> DemoStep:
+        return DemoStep(round(time.monotonic() - began, 1), name, text)
 
     with tempfile.TemporaryDirectory(prefix="agent-worker-cluster-") as folder, contextlib.ExitStack() as held:
         place = Path(folder)

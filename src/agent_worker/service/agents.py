@@ -19,7 +19,7 @@ from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.identity.soul import look
 from agent_worker.memory import memory, notes, todos
-from agent_worker.service.learned import Learned, learned_lately
+from agent_worker.service.learned import Judged, Learned, judged_lately, learned_lately
 from agent_worker.service.messages import agent_id, last_words
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -83,6 +83,7 @@ class AgentDetail:
     limits: dict[str, Any] = field(default_factory=dict)  #: those that its file sets
     keeps: Kept | None = None  #: in its folder; None if it has none
     learned: Learned | None = None  #: by itself, lately; None if it has no folder
+    judged: Judged | None = None  #: about it by a model, lately; None where rules decide
 
 
 LANES = ("immediate", "normal", "background")
@@ -121,6 +122,7 @@ async def agent_info(service: Service, name: str, project: str | None = None) ->
         limits=definition.limits.model_dump(mode="json", exclude_none=True),
         keeps=await asyncio.to_thread(_kept, service.runtime.registry.own(id)),
         learned=await learned_lately(service, loaded, service.runtime.registry.own(id)),
+        judged=await judged_lately(service, loaded, service.runtime.registry.own(id)),
     )
 
 

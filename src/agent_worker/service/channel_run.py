@@ -6,6 +6,9 @@ the last word of a member. Work goes on whether anybody follows it or not.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import Address
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Permanent
@@ -32,6 +35,7 @@ class SaidThere:
     message: str
     seq: int
     at: int
+    woke: tuple[str, ...] = ()  #: whom it called on
 
 
 async def say_and_follow(
@@ -81,8 +85,8 @@ class ChannelRun(Followed):
         self._said = said
         self._runs: dict[str, bool] = {}  # whether a run is at our work
 
-    def begun(self) -> dict[str, str]:
-        return {"message": self._said.message}
+    def begun(self) -> dict[str, Any]:
+        return {"message": self._said.message, "woke": self._said.woke}
 
     async def _is_part(self, told: EventRecord) -> bool:
         record = told.record()
@@ -137,7 +141,7 @@ def _say(
     if receipt.seq is not None and not receipt.woke:  # and so it is not said at all
         told = receipt.told or nobody_called(receipt.members)
         raise BadInput(told, hint="call on a member: @name …; or name one in the workflow's file: desk: name")
-    return _said(tx, receipt.id)
+    return replace(_said(tx, receipt.id), woke=receipt.woke)
 
 
 def _said(tx: Transaction, message: str) -> SaidThere:

@@ -133,8 +133,8 @@ class Followed(ABC):
                 self._follower = self._follower.again()
 
     @abstractmethod
-    def begun(self) -> dict[str, str]:
-        """What it is called, for whoever leaves before its end."""
+    def begun(self) -> dict[str, Any]:
+        """What it is called, first, for whoever leaves before its end; and what else is known."""
 
     @abstractmethod
     async def _is_part(self, told: EventRecord) -> bool:

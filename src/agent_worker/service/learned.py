@@ -1,4 +1,4 @@
-"""What an agent learned from its runs lately, by itself, and what that has cost."""
+"""What an agent learned from its runs lately, what a model decided about it, and what that has cost."""
 
 from __future__ import annotations
 
@@ -65,9 +65,46 @@ async def learned_lately(service: Service, loaded: LoadedProject, worker: AgentR
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Small questions about an agent that a model decided or worded, lately."""
+
+    with_model: str  #: where it works by itself; '' when rules decide there
+    days: int
+    requests: int
+    tokens: int
+    usd: float
+    estimated: bool
+    questions: list[str]  #: the newest
+
+
+async def judged_lately(service: Service, loaded: LoadedProject, worker: AgentRuntime | None) -> Judged | None:
+    """None where no model is named for it, and none was asked."""
+    if worker is None:
+        return None
+    since = service.now() - LATELY // timedelta(microseconds=1)
+    rows, cost = await service.read(loaded, _look_at_judged, worker.agent, since=since)
+    if not worker.judge.model and not rows and not cost["runs"]:
+        return None
+    return Judged(
+        with_model=worker.judge.model,
+        days=LATELY.days,
+        requests=cost["runs"],
+        tokens=cost["tokens"],
+        usd=cost["micros"] / 1e6,
+        estimated=bool(cost["estimated"]),
+        questions=[row["about"] for row in reversed(rows[-_SHOWN:])],
+    )
+
+
+def _look_at_judged(tx: Transaction, agent: str, *, since: int) -> tuple[list[Row], Row]:
+    asked = [row for row in audit.of_deeds(tx, agent, "judged") if row["at"] >= since]
+    return asked, limits.small_cost(tx, agent, limits.JUDGING, since=since)
+
+
 def _look(tx: Transaction, agent: str, *, since: int) -> tuple[list[Row], Row]:
     learned = [row for row in audit.of_deeds(tx, agent, "learned") if row["at"] >= since]
-    return learned, limits.learning_cost(tx, agent, since=since)
+    return learned, limits.small_cost(tx, agent, limits.LEARNING, since=since)
 
 
 def _entry(row: Row, known: memory.MemoryEntry | None) -> LearnedEntry:

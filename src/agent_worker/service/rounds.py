@@ -22,6 +22,7 @@ from agent_worker.memory.rounds import HOLDS_FOR, RoundChange, RoundPlan, change
 from agent_worker.memory.usage import usage
 from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
+from agent_worker.service.round_judge import judged_pairs
 from agent_worker.service.service import Service
 from agent_worker.work import inbox
 
@@ -61,7 +62,8 @@ async def make_round(
     now = service.runtime.clock.now()
     known = await database.read(usage, worker.agent, agents=agents, now=now)
     entries = await asyncio.to_thread(rounds.readable, home)
-    planned = await asyncio.to_thread(rounds.plan, entries, known)
+    judged = await judged_pairs(service, worker, home, await asyncio.to_thread(rounds.near_pairs, entries))
+    planned = await asyncio.to_thread(rounds.plan, entries, replace(known, judged=judged))
     if dry_run:
         return RoundMade("", list(planned.changes), [entry.key for entry in planned.check])
     id = new_id("g") if planned.changes else ""

@@ -53,6 +53,7 @@ class Service:
         self._opening_known: asyncio.Task[None] | None = None  # projects of former days
         self._tasks: set[asyncio.Task[Any]] = set()
         self.opened: Callable[[LoadedProject], Awaitable[None]] | None = None  #: told of each project that was opened
+        self.opening_session = asyncio.Lock()  #: of two first questions in a session, one starts it
 
     def now(self) -> int:
         return self.runtime.clock.micros()

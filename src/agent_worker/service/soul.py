@@ -14,6 +14,7 @@ from agent_worker.identity.drift import WeekKept
 from agent_worker.identity.evolution import Evolution
 from agent_worker.identity.proposals import SoulProposal
 from agent_worker.identity.soul import CurrentSoul, SoulVersion
+from agent_worker.memory.judging import kept_answers
 from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -180,7 +181,8 @@ async def soul_drift(service: Service, name: str, project: str | None = None) ->
     found = await evolution.settled()
     look_back = {"limit": drift.LOOK_BACK, "with_tools": drift.LOOK_BACK}
     turns = await evolution.database.read(past_work.turns, evolution.bearer.agent, **look_back)
-    kept = await asyncio.to_thread(drift.adherence, found, turns)
+    answers = await asyncio.to_thread(kept_answers, evolution.bearer.home)
+    kept = await asyncio.to_thread(drift.adherence, found, turns, answers)
     shown = [PrincipleShown(e.principle, e.probe, e.kept, e.of, e.share, e.fell, list(e.weeks)) for e in kept]
     return DriftShown(shown, drift.changed_lately(found, service.runtime.clock.now()))
 

@@ -191,7 +191,7 @@ async def _ticket(
 
 
 def _named(work: Followed) -> str:
-    return next(iter(work.begun().values()))
+    return str(next(iter(work.begun().values())))
 
 
 def _line(record: dict[str, Any]) -> str:

@@ -49,22 +49,26 @@ async def work_list(service: Service, project: str | None = None, limit: int = 2
 
 
 @operation("DELETE", "/instructions/{id}")
-async def work_cancel(service: Service, id: str, reason: str = "a person does not want it any more") -> list[Cancelled]:
+async def work_cancel(
+    service: Service, id: str, reason: str = "a person does not want it any more", whole: bool = False
+) -> list[Cancelled]:
     """Cancel work, whether it is queued, waits, or is under way. The others go on.
 
     By the id of an instruction (`agent info` shows it), of a run, or of the message that asked for it: then it is
-    cancelled for all whom that message called on.
+    cancelled for all whom that message called on. With `whole`, also for all who were called on because of it.
     """
     database, id = await service.holding(id, "work", "run", "message")
-    return await database.write(_cancel, id, reason, now=service.now())
+    return await database.write(_cancel, id, reason, now=service.now(), whole=whole)
 
 
 def _open_work(tx: Transaction, limit: int) -> list[OpenWork]:
     return [OpenWork(row["id"], row["name"], row["state"], row["text"][:200]) for row in open_work.open_work(tx, limit)]
 
 
-def _cancel(tx: Transaction, id: str, reason: str, *, now: int) -> list[Cancelled]:
+def _cancel(tx: Transaction, id: str, reason: str, *, now: int, whole: bool = False) -> list[Cancelled]:
     rows = next((rows for sql in _NAMED if (rows := tx.all(sql, id=id))), [])
+    if whole and (came := tx.all(_CAME_OF, id=id)):
+        rows = came
     if not rows:
         raise NotFound(f"there is no work {id}", hint="what waits or is under way: agent-worker agent info NAME")
     open_rows = [row for row in rows if row["state"] in _TOLD]
@@ -84,6 +88,11 @@ def _told(row: Row) -> str:
         return "it had begun, and will not go on; what it had done stays"
     return _TOLD[row["state"]]
 
+
+#: Work that is not over, by the message that all of it came of.
+_CAME_OF = """
+select * from instruction
+ where project = :project and root = :id and state in ('queued', 'running', 'waiting') order by ord"""
 
 #: Work by its own id, by that of a run, and by that of the message that asked for it.
 _NAMED = (

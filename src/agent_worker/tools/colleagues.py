@@ -9,7 +9,7 @@ from agent_worker.core.address import canonical
 from agent_worker.core.errors import Refused
 from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
-from agent_worker.memory import audit, memory, sharing
+from agent_worker.memory import audit, judging, memory, sharing
 from agent_worker.tools.tool import ToolContext, tool
 from agent_worker.work import inbox
 from agent_worker.workspaces import member_rows
@@ -45,9 +45,9 @@ async def ask_agent(context: ToolContext, agent: str, question: str) -> str:
 
 async def _worded(context: ToolContext, home: Root, question: str, found: sharing.Shared) -> str:
     """The same in the words of a model, which is shown nothing but what is told; '' where none is asked."""
-    if context.wording is None:
+    answer = await judging.worded(context.judge, question, [f"{entry.key}: {entry.value}" for entry in found.told])
+    if not answer:
         return ""
-    answer = await context.wording(question, [f"{entry.key}: {entry.value}" for entry in found.told])
     known = await asyncio.to_thread(memory.load, home)
     private = [entry for entry in known.entries if not sharing.is_open(entry, context.identity.name)]
     return "" if sharing.gives_away(answer, private) else answer

@@ -68,7 +68,8 @@ async def memory_write(
     entry = replace(entry, visibility=visibility or (before.visibility if before else entry.visibility))
     if entry.visibility != "private":
         await _keeps_no_secret(home, entry)
-    kept = await asyncio.to_thread(gate.keep, home, entry, now=context.clock.now())
+    judged = await gate.judged(context.judge, home, [entry])
+    kept = await asyncio.to_thread(gate.keep, home, entry, now=context.clock.now(), judged=judged)
     if kept.outcome not in gate.UNWRITTEN:
         await context.database.write(gate.record, kept, _done(context, "remembered"), now=context.clock.micros())
     return gate.told(kept)

@@ -9,6 +9,7 @@ from agent_worker.identity import drift, past_work
 from agent_worker.identity.change import Change, Evidence
 from agent_worker.identity.corrections import content, own_words
 from agent_worker.identity.evolution import Bearer, Evolution
+from agent_worker.memory.judging import kept_answers
 from agent_worker.tools.tool import Tool, ToolContext, tool
 
 SAID = 200  # messages of the person that a quote is looked for in
@@ -24,7 +25,8 @@ async def soul_reflect(context: ToolContext) -> str:
     turns = await context.database.read(
         past_work.turns, context.identity.agent, limit=drift.LOOK_BACK, with_tools=drift.LOOK_BACK
     )
-    kept = {each.principle: each for each in await asyncio.to_thread(drift.adherence, soul, turns)}
+    answers = await asyncio.to_thread(kept_answers, context.home)
+    kept = {each.principle: each for each in await asyncio.to_thread(drift.adherence, soul, turns, answers)}
     lines = []
     for key, value in soul.spoken.items():
         if key == "principles":

@@ -13,7 +13,7 @@ tools that say `in_turn=True`. A tool knows its context and nothing of who serve
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import field
 from functools import cache
 from pathlib import Path
@@ -26,6 +26,7 @@ from agent_worker.database.database import ProjectDatabase
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.files.root import Root
+from agent_worker.memory.judging import Judge
 from agent_worker.memory.library import Library
 from agent_worker.memory.workspace_library import WorkspaceLibraries
 from agent_worker.tools.images import Image
@@ -102,7 +103,7 @@ class ToolContext:
     waits: Callable[[str], str] = lambda agent: ""  #: by id: why an agent that has work waits; '' when it does not
     definition: AgentDefinition | None = None  #: of the agent; its soul is where it began
     said: tuple[tuple[str, str], ...] = ()  #: who said what to it in this run: `user` directly, `agent:<name>`, or ''
-    wording: Callable[[str, Sequence[str]], Awaitable[str]] | None = None  #: a model that answers from what is told
+    judge: Judge | None = None  #: whom to ask small questions; None: rules decide
     outside: str = ""  #: a tool by which this work has read what others wrote outside our workspaces; '' for none
     beside: bool = False  #: its prompt shows memory that others wrote
     heard: tuple[str, ...] = ()  #: texts in its prompt that earlier work may have from there

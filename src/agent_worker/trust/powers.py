@@ -64,6 +64,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 SETTINGS["acp"] = tuple(name for names in SETTINGS.values() for name in names)  # it may be any of them
 _DEAF = frozenset({"claude", "codex"})  # started so that they read none of it: tests/backends/programs proves it
 
+_OWN_RULES = frozenset({"acp", "hermes"})  # they ask about some of what they do, or about nothing
 _MAY = {
     "read": "reads files and changes none",
     "edit": "reads and changes files",
@@ -267,7 +268,7 @@ def _mcp(name: str, server: McpServer, agent: AgentDefinition, who: str, root: P
 
 def _program(agent: AgentDefinition, who: str, root: Path) -> Power:
     program = f": {one_line(shlex.join(agent.command))}" if agent.command else f" {agent.backend}"
-    does = _MAY[agent.access] if agent.backend != "acp" else "reads, writes and runs by its own rules"
+    does = _MAY[agent.access] if agent.backend not in _OWN_RULES else "reads, writes and runs by its own rules"
     what = f"{who} runs the program{program}, which {does}{_in(agent)}"
     command = agent.command or (agent.backend,)
     reach = reach_of_program(command, root, root / agent.cwd)

@@ -179,7 +179,8 @@ def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
     return cost.get("micros", 0)
 
 
-LEARNING = "learning"  #: the scope of tallies of what it cost an agent, each day, to learn from its runs
+#: The scope of tallies of what it cost an agent, each day, to learn from its runs.
+LEARNING: Literal["learning"] = "learning"
 
 
 def charge_lesson(tx: Transaction, account: Payer, item: Charge, *, now: int) -> None:
@@ -190,13 +191,28 @@ def charge_lesson(tx: Transaction, account: Payer, item: Charge, *, now: int) ->
     _add(tx, LEARNING, account.agent, day_of(now), **more)
 
 
-def learning_cost(tx: Transaction, agent: str, *, since: int) -> Row:
-    """What learning has cost an agent since the day of this time: runs, tokens, micros, estimated."""
+JUDGING: Literal["judging"] = "judging"  #: the same of what it cost to ask a model small questions about it
+
+
+def charge_judged(tx: Transaction, account: Payer, item: Charge, *, now: int) -> None:
+    """Charge for a small question about an agent; in a round it belongs to no request, and `root` is ''."""
+    cost = _enter(tx, account, item, now=now)
+    if cost and account.root:
+        _add(tx, "root", account.root, "", **cost)
+    if cost:
+        _add(tx, "agent", account.agent, day_of(now), **cost)
+    micros = cost.get("micros", 0)
+    more = {"runs": 1, "tokens": item.tokens, "micros": micros, "estimated": micros if item.estimated else 0}
+    _add(tx, JUDGING, account.agent, day_of(now), **more)
+
+
+def small_cost(tx: Transaction, agent: str, scope: Literal["learning", "judging"], *, since: int) -> Row:
+    """What learning, or judging, has cost an agent since the day of this time: runs, tokens, micros, estimated."""
     row = tx.one(
         """select coalesce(sum(runs), 0) as runs, coalesce(sum(tokens), 0) as tokens,
                   coalesce(sum(micros), 0) as micros, coalesce(sum(estimated), 0) as estimated
              from tally where project = :project and scope = :scope and key = :agent and day >= :day""",
-        scope=LEARNING,
+        scope=scope,
         agent=agent,
         day=day_of(since),
     )

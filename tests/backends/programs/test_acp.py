@@ -200,7 +200,6 @@ async def test_one_that_cannot_go_on_with_a_session_begins_anew_and_is_told(runt
         ("stop refusal", Permanent),
         ("stop cancelled", Crashed),
         ("old", Permanent),
-        ("toolless", Permanent),
         ("logged-out", Permanent),
         ("die", Crashed),
         ("close", Crashed),

@@ -21,8 +21,6 @@ from acp.schema import (
     CancelNotification,
     ClientCapabilities,
     FileSystemCapabilities,
-    HttpHeader,
-    HttpMcpServer,
     Implementation,
     InitializeRequest,
     LoadSessionRequest,
@@ -34,16 +32,21 @@ from acp.schema import (
 )
 from pydantic import BaseModel
 
+from agent_worker.backends.programs.acp_pipe import PipeTransport
 from agent_worker.backends.programs.acp_prompt import AcpPrompt, ended, given, is_ours, may, outcome
+from agent_worker.backends.programs.acp_tools import (
+    PATIENCE,
+    Servers,
+    announces_http,
+    by_a_process,
+    over_http,
+    wants_none,
+)
 from agent_worker.backends.programs.json_fields import NOTHING, block, blocks, text
-from agent_worker.backends.programs.program import SERVER
 from agent_worker.backends.programs.runner import (
-    LINE_CAP,
-    OUTPUT_MOST,
     STDERR_CAP,
     ClockWatch,
     TooLong,
-    event_in,
     told_by,
 )
 from agent_worker.backends.programs.signals import (
@@ -63,7 +66,7 @@ T = TypeVar("T")
 
 _STDERR_LINE = 64 * 1024
 _AFTER_END = 1.0  # seconds for its exit, when its output has ended
-_MOMENT = 0.3  # seconds
+_TOLD_ITS_MODEL = ("opencode", "gemini")  # as they are started
 _POLITENESS = 0.5  # seconds to tell it that we stop, and to hear that it does
 
 
@@ -95,7 +98,7 @@ class _Conversation:
         self._talk = talk
         self._child = child
         self._watch = ClockWatch(talk.name, talk.clocks)
-        self._wire = _PipeTransport(child, self._watch)
+        self._wire = PipeTransport(child, self._watch)
         self._connection = Connection(self._asked, self._wire)
         self._signals: asyncio.Queue[Signal] = asyncio.Queue()
         self._listening = asyncio.create_task(self._overhear())
@@ -149,11 +152,27 @@ class _Conversation:
 
     async def _open(self) -> str:
         capabilities = block(await self._greet(), "agentCapabilities")
-        if not block(capabilities, "mcpCapabilities").get("http"):
-            raise Permanent(f"{self._talk.name} cannot reach our tools: it takes none over HTTP")
-        known, entry = self._talk.job.session.id, self._talk.job.entry
-        cwd, token = str(self._talk.launch.cwd), HttpHeader(name="Authorization", value=f"Bearer {entry.token}")
-        servers = [HttpMcpServer(type="http", name=SERVER, url=entry.url, headers=[token])]
+        entry = self._talk.job.entry
+        if wants_none(capabilities):
+            entry.listed.set()
+            return await self._enter(capabilities, [])
+        if announces_http(capabilities):
+            return await self._enter(capabilities, over_http(entry))
+        with suppress(Permanent):  # of a program that refuses such servers
+            await self._enter(capabilities, over_http(entry))
+            if await self._asks_for_tools():
+                return self._session
+        return await self._enter(capabilities, by_a_process(entry))
+
+    async def _asks_for_tools(self) -> bool:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self._talk.job.entry.listed.wait()
+        except TimeoutError:
+            return False
+
+    async def _enter(self, capabilities: Mapping[str, Any], servers: Servers) -> str:
+        known, cwd = self._talk.job.session.id, str(self._talk.launch.cwd)
         if not known:
             made = await self._ask("session_new", NewSessionRequest(cwd=cwd, mcp_servers=list(servers)))
             self._session = text(made, "sessionId")
@@ -183,7 +202,11 @@ class _Conversation:
     async def _choose_model(self, made: Mapping[str, Any]) -> None:
         """Name the model, where the program was not told it as it was started."""
         wanted = self._talk.job.program.model
-        if not wanted or not self._talk.job.program.command:
+        if not wanted or self._talk.name in _TOLD_ITS_MODEL:
+            return
+        if wanted in (text(each, "modelId") for each in blocks(block(made, "models"), "availableModels")):
+            older = {"sessionId": self._session, "modelId": wanted}  # how programs offered them before
+            await self._send("session/set_model", older)
             return
         choice = next((each for each in blocks(made, "configOptions") if each.get("category") == "model"), NOTHING)
         offered = [text(each, "value") for each in blocks(choice, "options")]
@@ -205,8 +228,11 @@ class _Conversation:
         self._signals.put_nowait(Over(self._text.strip(), ended(self._talk.name, text(answer, "stopReason"))))
 
     async def _ask(self, method: str, request: BaseModel) -> Mapping[str, Any]:
+        return await self._send(AGENT_METHODS[method], _plain(request))
+
+    async def _send(self, method: str, request: dict[str, Any]) -> Mapping[str, Any]:
         try:
-            answer = await self._connection.send_request(AGENT_METHODS[method], _plain(request))
+            answer = await self._connection.send_request(method, request)
         except RequestError as error:
             raise self._failure(error) from None
         except ConnectionError:
@@ -310,42 +336,6 @@ class _Conversation:
                 self.noise.add(line + b"\n")
             for signal in told or ():
                 self._signals.put_nowait(signal)
-
-
-class _PipeTransport:
-    """A transport of the library over the pipes of a child, with our limits."""
-
-    def __init__(self, child: Child, watch: ClockWatch) -> None:
-        self.refused: Refused | None = None
-        self._child = child
-        self._watch = watch
-        self._count = 0  # of messages that came
-        self._lines = lines(child.stdout, cap=LINE_CAP, most=OUTPUT_MOST)
-
-    async def send(self, message: dict[str, Any]) -> None:
-        self._child.stdin.write(json.dumps(message).encode() + b"\n")
-        await self._child.stdin.drain()
-
-    async def receive(self) -> dict[str, Any] | None:
-        try:
-            async for line in self._lines:
-                if (event := event_in(line)) is not None:
-                    self._count += 1
-                    self._watch.heard()
-                    return event
-        except Refused as error:
-            self.refused = error
-        return None
-
-    async def quiet(self) -> None:
-        """Wait until nothing has come for a moment."""
-        heard = -1
-        while heard != self._count:
-            heard = self._count
-            await asyncio.sleep(_MOMENT)
-
-    async def close(self) -> None:
-        self._child.stdin.close()
 
 
 def _plain(request: BaseModel) -> dict[str, Any]:

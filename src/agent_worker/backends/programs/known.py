@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from agent_worker.backends.programs import acp, claude, codex, cursor, gemini, opencode
+from agent_worker.backends.programs import acp, claude, codex, cursor, gemini, hermes, opencode
 from agent_worker.backends.programs.one_shot import Cli, OneShot
 from agent_worker.backends.programs.program import Program
 from agent_worker.core.later import dataclass, pattern
@@ -32,6 +32,7 @@ SPEAKERS: Mapping[str, Callable[[], Cli]] = {
     "codex": codex.Codex,
     "opencode": lambda: acp.Acp(opencode.OpenCode()),
     "gemini": lambda: acp.Acp(gemini.Gemini()),
+    "hermes": lambda: acp.Acp(hermes.Hermes()),
     "acp": lambda: acp.Acp(acp.PlainAcp()),
     "cursor": cursor.Cursor,
 }
@@ -44,6 +45,7 @@ KNOWN: Mapping[str, KnownProgram] = {
     "codex": KnownProgram(("codex",), codex.INSTALL),
     "opencode": KnownProgram(("opencode",), opencode.INSTALL),
     "gemini": KnownProgram(("gemini",), gemini.INSTALL),
+    "hermes": KnownProgram(("hermes",), hermes.INSTALL),
     "cursor": KnownProgram(("cursor-agent", "agent"), cursor.INSTALL),
 }
 

@@ -233,7 +233,7 @@ async def _own(service: Service, found: AgentDetail, project: str | None) -> Htm
     return panel(
         await soul_section(service, name, project),
         section("Todos", _todos(todos, name, project)),
-        memory_section(remembered, found.learned, name, project),
+        memory_section(remembered, found, name, project),
         section("Notes", _notes(notes, name, project)),
         src=source("agent", name=name, project=project),
         part="own",

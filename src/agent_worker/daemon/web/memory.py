@@ -10,7 +10,8 @@ from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.memory.gate import COLLEAGUE
 from agent_worker.memory.memory import ARCHIVE, QUARANTINE, SELF, USER, MemoryEntry
 from agent_worker.service import revert
-from agent_worker.service.learned import Learned
+from agent_worker.service.agents import AgentDetail
+from agent_worker.service.learned import Judged, Learned
 from agent_worker.service.memory import Dispute, Remembered
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -33,18 +34,26 @@ async def revert_view(service: Service, name: str, source: str, project: str | N
     return View(f"Take back {source}", h("div", shown if listed else empty("There is nothing to take back.")))
 
 
-def memory_section(remembered: Remembered, learned: Learned | None, name: str, project: str | None) -> Html:
+def memory_section(remembered: Remembered, found: AgentDetail, name: str, project: str | None) -> Html:
     disputing = {each.heard.key for each in remembered.disputes}
     entries = [each for each in remembered.entries if each.key not in disputing]
     shown: Child = h("ul", [_entry(each, name, project) for each in entries], class_="memory") if entries else None
     return section(
         "Memory",
         [h("p", text, class_="why") for text in remembered.problems],
-        _learned(learned) if learned and (learned.with_model or learned.count) else None,
+        _learned(found.learned) if found.learned and (found.learned.with_model or found.learned.count) else None,
+        _judged(found.judged) if found.judged else None,
         [_dispute(each) for each in remembered.disputes],
         shown,
         h("details", h("summary", "Add"), _remember(name, project, None), data_key="memory-add"),
     )
+
+
+def _judged(judged: Judged) -> Html:
+    asked, days = plural(judged.requests, "small question"), plural(judged.days, "day")
+    cost = money(judged.usd, judged.estimated)
+    model = judged.with_model or "none now"
+    return h("p", f"Judged by a model in {days}: {asked}, {cost}, with {model}.", class_="less")
 
 
 def _learned(learned: Learned) -> Html:

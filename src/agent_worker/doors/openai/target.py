@@ -9,23 +9,19 @@ alice, session s       a workspace of its own with alice alone, @alice:s
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import MAIN, TAG, Address, WorkspaceName, canonical, parse_address
 from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.core.later import dataclass
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import Transaction
 from agent_worker.doors.openai.request import DoorQuestion
 from agent_worker.service.found_workflow import SESSION
 from agent_worker.service.run import RunRequest
 from agent_worker.service.service import Service
-from agent_worker.service.workflows import WorkflowRequest, begin
+from agent_worker.service.sessions import MOST_RUNNING, open_instance, open_with_agent, runs
 from agent_worker.work.door_tokens import DoorToken
-from agent_worker.workspaces import workspace_rows
-
-MOST_RUNNING = 100  #: instances of one project that sessions may have brought to
 
 
 class NoModel(NotFound):
@@ -44,7 +40,6 @@ class AskTarget:
 class Targets:
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._starting = asyncio.Lock()  # of two first questions in a session, one starts it
         self._taken: set[WorkspaceName] = set()  # names of teams that are about to be started for one question
 
     async def of(self, loaded: LoadedProject, token: DoorToken, question: DoorQuestion) -> AskTarget:
@@ -109,43 +104,21 @@ class Targets:
             self._taken.discard(target.once)
 
     async def _session_with(self, loaded: LoadedProject, agent: str, question: DoorQuestion) -> WorkspaceName:
-        if canonical(agent, loaded.project.workflows) is not None:
-            told = f"there is a workflow {agent} too, so a session with the agent has no name of its own"
-            raise BadInput(told, hint=f"ask {agent} without a session, or @{agent}")
-        name = WorkspaceName(agent, _tag(question.session))
-        await self._open(loaded, name, f"{SESSION}{agent}", question)
-        return name
+        return await open_with_agent(self._service, loaded, agent, _tag(question.session))
 
     async def _open(self, loaded: LoadedProject, name: WorkspaceName, workflow: str, question: DoorQuestion) -> None:
         """Start an instance that does not run. It is kept alive until somebody stops it."""
         if await self._runs(loaded, name):
             return
-        async with self._starting:
-            if await self._runs(loaded, name):
-                return
-            if question.previous and not workflow.startswith(SESSION):
-                raise BadInput(
-                    f"previous_response_id: @{name} has ended, and what was said there with it",
-                    hint=f"name a session, or keep it running: agent-worker start {name.workflow}",
-                )
-            await self._make_room(loaded)
-            params = _params(loaded, workflow, question)
-            await begin(self._service, WorkflowRequest(workflow, str(loaded.project.root), name.tag, params))
-
-    async def _make_room(self, loaded: LoadedProject) -> None:
-        """Too many sessions: the one with an agent that nothing is done in is closed. What was said there is kept."""
-        running = await self._service.read(loaded, _running)
-        if len(running) < MOST_RUNNING:
-            return
-        for row in running:
-            idle = row["file"].startswith(SESSION) and not row["busy"]
-            if idle and (instance := self._service.running(row["id"])) is not None:
-                await self._service.stop(instance, reason="another session needed its place")
-                return
-        raise Refused(f"{MOST_RUNNING} teams run already", hint="agent-worker ls, then agent-worker stop @name")
+        if question.previous and not workflow.startswith(SESSION):
+            raise BadInput(
+                f"previous_response_id: @{name} has ended, and what was said there with it",
+                hint=f"name a session, or keep it running: agent-worker start {name.workflow}",
+            )
+        await open_instance(self._service, loaded, name, workflow, _params(loaded, workflow, question))
 
     async def _runs(self, loaded: LoadedProject, name: WorkspaceName) -> bool:
-        return await self._service.read(loaded, _is_running, name)
+        return await runs(self._service, loaded, name)
 
 
 def check_opens(token: DoorToken, address: Address) -> None:
@@ -218,26 +191,3 @@ def answered(tx: Transaction, response: str) -> Address | None:
         id=id,
     )
     return Address(None, row["workflow"], row["tag"]) if row else None
-
-
-def _is_running(tx: Transaction, name: WorkspaceName) -> bool:
-    row = tx.one(
-        """select 1 as one from workspace
-            where project = :project and workflow = :workflow and tag = :tag and state = 'running'""",
-        workflow=name.workflow,
-        tag=name.tag,
-    )
-    return row is not None
-
-
-def _running(tx: Transaction) -> list[Row]:
-    """What runs, the oldest first, and whether anything is to be done there."""
-    rows = [row for row in workspace_rows.of_project(tx) if row["state"] == "running"]
-    busy = {
-        row["workspace"]
-        for row in tx.all(
-            """select distinct workspace from instruction
-                where project = :project and state in ('queued', 'running', 'waiting') and workspace is not null"""
-        )
-    }
-    return [{**row, "busy": row["id"] in busy} for row in sorted(rows, key=lambda row: row["started_at"])]

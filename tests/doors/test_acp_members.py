@@ -1,0 +1,67 @@
+"""Members from anywhere: programs that speak ACP and take tools each in their own way, and a team as a member."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.shells.served import Served, served
+
+FAKE = Path(__file__).parents[1] / "fakes" / "acp_tools_agent.py"
+CAREFUL = """backend: mock
+tools: [{ name: write_file, approve: true }]
+script:
+  - call: [{ tool: write_file, with: { path: note.txt, text: hi } }]
+  - say: it is done
+"""
+WHO = "prompt: { system: You are one of us. }\n"
+INNER = """agents: { bob: { ref: bob }, careful: { ref: careful }, bold: { ref: bold } }
+desk: bob
+workspace: { provider: sqlite }
+"""
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("members")) as made:
+        agents = made.project / ".agents"
+        for how in ("forgets", "stdio", "refuses"):
+            command = json.dumps([sys.executable, str(FAKE), how])
+            (agents / f"{how}.yaml").write_text(f"backend: acp\ncommand: {command}\n{WHO}")
+        ours = json.dumps([sys.executable, "-P", "-m", "agent_worker.cli", "acp", "@inner"])
+        for name, access in {"team": "edit", "reckless": "full"}.items():
+            env = "env: [AGENT_WORKER_HOME]\n"
+            (agents / f"{name}.yaml").write_text(f"backend: acp\ncommand: {ours}\naccess: {access}\n{env}{WHO}")
+        for name in ("careful", "bold"):
+            (agents / f"{name}.yaml").write_text(CAREFUL)
+        (made.project / ".workflows" / "inner.yaml").write_text(INNER)
+        made.do("POST", "/trust")
+        yield made
+
+
+@pytest.mark.parametrize(("how", "way"), [("forgets", "OverHttp"), ("stdio", "ByProcess"), ("refuses", "ByProcess")])
+def test_a_program_gets_our_tools_in_the_way_it_takes_them(daemon: Served, how: str, way: str) -> None:
+    served = daemon.do("POST", "/serve", agent=how, message="hello")
+    assert served["content"] == f"I have my tools: {way}"
+    runs = daemon.client.request("GET", daemon.query(f"/runs?agent={how}"))[1]
+    assert [run["state"] for run in runs] == ["done"]
+
+
+def test_a_team_is_a_member_of_a_team(daemon: Served) -> None:
+    served = daemon.do("POST", "/serve", agent="team", message="is it good?")
+    assert served["content"].startswith("**bob:** I have looked at this: ")
+    inner = [each for each in daemon.client.request("GET", daemon.query("/sessions"))[1] if each["who"] == "@inner"]
+    assert inner[0]["at"].startswith("@inner:acp-"), "a session like any other"
+
+
+@pytest.mark.parametrize(("outer", "inner", "written"), [("team", "careful", False), ("reckless", "bold", True)])
+def test_what_an_inner_member_wants_approved_its_outer_agent_may_do_or_not(
+    daemon: Served, outer: str, inner: str, written: bool
+) -> None:
+    """As of any program: what an agent may do was approved with its definition, and its access decides."""
+    served = daemon.do("POST", "/serve", agent=outer, message=f"@{inner} go")
+    assert served["content"].endswith("it is done")
+    assert (daemon.project / "note.txt").exists() == written
