@@ -281,11 +281,18 @@ class Service:
         where = f"on {host['node']}, process {host['pid']}" if host else "on a host that has just ended"
         return Refused(f"@{name} is run {where}: this can only be done there", hint=f"agent-worker peek @{name}")
 
-    async def stop_named(self, loaded: LoadedProject, name: str) -> Summary:
-        """Stop an instance, whichever host has it open."""
+    async def running_row(self, loaded: LoadedProject, name: str) -> Row:
+        """The workspace of a running instance, whichever host has it open."""
         workspace = await self.read(loaded, workspace_rows.find_running, await self.workspace_name(loaded, name))
         if workspace["owner"] in (None, self.runtime.supervisor.host):
-            return await self.stop(await self.instance(loaded, name))
+            await self.instance(loaded, name)  # raises when it is not
+        return workspace
+
+    async def stop_named(self, loaded: LoadedProject, name: str) -> Summary:
+        """Stop an instance, whichever host has it open."""
+        workspace = await self.running_row(loaded, name)
+        if (running := self.running(workspace["id"])) is not None:
+            return await self.stop(running)
         await self.write(loaded, end_now, workspace["id"], "stopped", now=self.now())
         return await self.read(loaded, summarise, workspace["id"], workspace["started_at"], "stopped")
 

@@ -128,7 +128,7 @@ async def workflow_set(
 ) -> Running:
     """Let the work of an instance wait, or go on, with a new allowance where a limit stopped it."""
     loaded = await service.project(project)
-    row = await service.read(loaded, workspace_rows.find_running, await service.workspace_name(loaded, instance))
+    row = await service.running_row(loaded, instance)
     if action == "pause":
         await service.write(loaded, workspace_state.pause, row["id"], "paused by a person")
     else:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agent_worker.core.clock import from_micros, micros, sleep_until
 from agent_worker.core.errors import AgentWorkerError
-from agent_worker.core.events import HostChanged, InboxItemAdded
+from agent_worker.core.events import Event, HostChanged, InboxItemAdded
 from agent_worker.database import host_rows
 from agent_worker.database.database import Row
 from agent_worker.definitions.notifications import Notifications, Sink, read_notifications
@@ -44,7 +44,7 @@ class OutboxSender:
         service.runtime.bus.listen(self._hear, InboxItemAdded, HostChanged)
         service.background(self._work())
 
-    def _hear(self, _: InboxItemAdded | HostChanged) -> None:
+    def _hear(self, _: Event) -> None:
         self._stirred.set()
 
     async def _is_ours(self) -> bool:
