@@ -62,6 +62,7 @@ audit = _view("audit", order="n")
 calls = _view("call", _OF_RUN, "at, step, id")  #: of tools
 deliveries = _view("delivery", "t.agent", "workspace, seq, agent")  #: what was brought to whom
 documents = _view("document", order="at, name, n")  #: each revision
+hook_deliveries = _view("hook_delivery")
 inbox = _view("inbox_item", "t.agent", "n")  #: everything that ever was in it
 instructions = _view("instruction", "t.agent")
 ledger = _view("ledger", "t.agent", "at, run, id")  #: what each step cost

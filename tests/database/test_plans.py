@@ -39,6 +39,7 @@ ALLOWED = {
     "select count\\(\\*\\) as n from run r join agent a .*": "the number of all runs ever, shown on request",
     "select r.* where r.project = :project and \\(cast.* order by r.id desc limit :limit": "it ends at the limit",
     "select r.manifest, r.started_at from run r where .* order by r.id desc limit :limit": "the newest, once a night",
+    "select count\\(\\*\\) as n from run where project = :project": "the same, for who watches",
     "select 1 from outside_words where project = :project limit 1": "one row, whichever",
     "select r.*left join workspace w .* where r.project = :project": "a part: what it is for decides which rows",
 }

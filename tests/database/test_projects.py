@@ -21,11 +21,13 @@ OF_ALL = {
     "event": "counted in the order of commits, for streams over all projects; each says its project",
     "event_count": "how many of these there were",
     "progress": "how many commits there were",
+    "export_cursor": "how far those streams were handed on",
 }
 
 #: Indexes of those who look after all projects at once.
 FOR_ALL = {
-    "answer_link_digest": "whoever follows a link knows nothing else",
+    "answer_link_digest": "whoever follows a link has its secret, and nothing that says the project",
+    "hook_delivery_open": "one starter for the webhooks of all projects",
     "outbox_due": "one sender for the notifications of all projects",
     "proposal_due": "one timer for the proposals of all projects",
     "schedule_due": "one timer for the schedules of all projects",
@@ -33,6 +35,7 @@ FOR_ALL = {
 
 #: Statements about the rows of all projects.
 ABOUT_ALL = {
+    "select project from answer_link where digest = :digest": "by the secret of a link; what follows says the project",
     "select * from schedule where state = 'active' and due_at": "the timer; each row is then seen to in its project",
     "select min(due_at) as due from schedule": "the timer",
     "select s.*, p.root, a.name, a.kind from schedule s join project p": "the starter of workflows, as above",
@@ -43,9 +46,10 @@ ABOUT_ALL = {
     "select workflow, tag, directory from workspace where state = 'running'": "no two may write the same files",
     "select a.name, a.kind, p.root, w.workflow from agent a": "what is on the disk of agents that are gone",
     "select t.*, p.root from door_token t join project p": "after a start: the tokens that hold",
-    "select project from answer_link where digest": "the link says which project it is about",
     "select o.project, o.item, o.sink, o.tries": "the sender of notifications; each row says its project",
     "select min(due_at) as at from outbox": "the sender of notifications",
+    "select h.*, p.root from hook_delivery h join project p": "the starter of webhooks; each row says its project",
+    "select * from hook_delivery where state = 'starting'": "after a start: the same",
     "select id, project, workspace, seq, record from": "the stream of events; each says its project",
     "select e.id, e.project, e.workspace, e.record": "what other hosts tell; the same",
 }

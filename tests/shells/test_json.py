@@ -102,6 +102,8 @@ key remove openai
 token create laptop --only alice
 token list
 token revoke laptop
+hook list
+hook test webhook.json
 notify list
 notify test
 context tools

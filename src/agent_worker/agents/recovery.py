@@ -25,9 +25,10 @@ def recover(tx: WholeTransaction, owner: str, *, now: int) -> int:
 
 def _recover_project(tx: Transaction, owner: str, *, now: int) -> int:
     lost = tx.all(
-        """select r.id, r.agent, r.instruction from run r join agent a on a.project = :project and a.id = r.agent
-            where r.project = :project and r.state = 'running' and coalesce(a.owner, '') <> :owner
-              and not exists (select 1 from host h where h.id = a.owner)""",
+        """select id, agent, instruction from run
+            where project = :project and state = 'running' and agent in (
+                  select id from agent where project = :project and coalesce(owner, '') <> :owner
+                      and not exists (select 1 from host h where h.id = agent.owner))""",
         owner=owner,
     )
     for run in lost:

@@ -267,6 +267,7 @@ def pause_at(tx: Transaction, me: Row, work: Instruction, stop: Reached, *, now:
         agent=work.agent,
         ref=work.id,
         text=f"{me['name']}: {stop.reason}",
+        details={"limit": stop.which, "number": stop.number} if stop.which else None,
         now=now,
     )
     if not fresh:

@@ -43,6 +43,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help;
     "resource": (_C + "doc", "resource", "List and read the large texts of a workspace."),
     "proposal": (_C + "proposal", "proposal", "Put questions to a team's vote, and cast your own."),
     "schedule": (_C + "schedule", "schedule", "Wake agents, and run workflows, at set times."),
+    "hook": (_C + "hook", "hook", "Show which webhooks start workflows here, and what one would do."),
     "settings": (_C + "settings", "settings", "Show every setting: its value, where that comes from, what it does."),
     "trust": (_C + "approval", "trust", "Show what this project wants to do, and approve it."),
     "skill": (_C + "skill", "skill", "Import a skill from a repository, after you have read it."),

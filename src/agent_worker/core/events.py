@@ -223,6 +223,14 @@ class WorkspaceChanged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HookAccepted(Event):
+    """A webhook was accepted: something may be to start. For ourselves only."""
+
+    event = "hook"
+    kept = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Talked(Event):
     """A line was added to an agent's thread."""
 

@@ -80,6 +80,11 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
         **{"member": NAME, "state": ONE_OF, "host": ID},
     },
     "outbox": {"project": ID, "item": ID, "sink": NAME},
+    "hook_delivery": {
+        **{"project": ID, "id": ID, "workflow": NAME, "name": NAME, "delivery": ID, "body": ID, "tag": NAME},
+        **{"state": ONE_OF},
+    },
+    "export_cursor": {"name": ONE_OF},
     "answer_link": {"project": ID, "digest": ID, "item": ID, "content": ID},
     "door_token": {"project": ID, "id": ID, "door": ONE_OF, "opens": NAME, "digest": ID},
 }
@@ -93,6 +98,7 @@ JSON: Mapping[str, frozenset[str]] = {
     "inbox_item": frozenset({"details"}),
     "audit": frozenset({"before"}),
     "schedule": frozenset({"spec"}),
+    "hook_delivery": frozenset({"params"}),
 }
 
 

@@ -88,6 +88,11 @@ def check_placeholders(written: Any) -> Iterator[Broken]:
         outputs.add(str(step.get("as")))  # from here on
     for path, text in _texts(written):
         yield from check_text(path, text, known | outputs)
+    for name, trigger in entries(_get(written, "triggers")):
+        params = trigger.get("params")
+        own = {f"params.{param}" for param in params} if isinstance(params, dict) else set()
+        for key in ("group", "send"):
+            yield from check_text(("triggers", name, key), trigger.get(key), own)
 
 
 def known_names(written: Any) -> set[str]:

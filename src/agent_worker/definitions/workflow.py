@@ -38,6 +38,7 @@ from agent_worker.definitions.guard import GuardSettings
 from agent_worker.definitions.placeholders import BUILT_IN, OUTPUT, SPACES, is_powerful, is_secret, variable_of
 from agent_worker.definitions.schedule import Schedule, WorkflowSchedule
 from agent_worker.definitions.script import ScriptEntry
+from agent_worker.definitions.triggers import Trigger, trigger_rules
 from agent_worker.files.paths import text_names
 
 _OF_THE_AGENT = "belongs to the agent's own file, not to a member with `ref`"
@@ -336,6 +337,11 @@ class WorkflowDefinition(Block):
     schedule: WorkflowSchedule | None = Field(
         None, description="when it is run by itself", examples=[{"wakeup": "weekdays at 8"}]
     )
+    triggers: dict[Name, Trigger] = Field(
+        default_factory=dict,
+        description="webhooks that start it or are said in it, by the name in their address; you approve them first",
+        examples=[{"github": {"secret": "$GITHUB_SECRET", "events": ["push"]}}],
+    )
     env: tuple[Annotated[Variable, AfterValidator(_shareable)], ...] = Field(
         (), description="variables that may be named as ${{ env.NAME }}; no secrets", examples=[["BUILD_NUMBER"]]
     )
@@ -366,6 +372,7 @@ class WorkflowDefinition(Block):
         members = list(agents) if isinstance(agents, dict) else []
         yield from _twice([("agents", member) for member in members], [member.lower() for member in members])
         yield from _schedule_rules(written)
+        yield from trigger_rules(written)
         desk = written.get("desk")
         if isinstance(desk, str) and members and canonical(desk, members) is None:
             yield Broken(("desk",), f'"{desk}" is not a member', f"one of {', '.join(members)}")

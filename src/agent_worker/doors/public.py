@@ -9,11 +9,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from agent_worker.doors.answers import app as answers
+from agent_worker.doors.hooks import app as hooks
 from agent_worker.service.service import Service
 
 
 def make(service: Service) -> ASGIApp:
-    app = Starlette(routes=answers.routes(service), exception_handlers={HTTPException: _unrouted})
+    routes = [*hooks.routes(service), *answers.routes(service)]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _unrouted})
     app.router.redirect_slashes = False
     return app
 

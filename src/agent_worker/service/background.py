@@ -1,8 +1,9 @@
-"""What the daemon does by itself, without being asked: schedules, the disk, the database, rounds by night."""
+"""What the daemon does by itself, without being asked: schedules, webhooks, the disk, the database, rounds by night."""
 
 from __future__ import annotations
 
 from agent_worker.service.backups import DiskWatch, look_at_database
+from agent_worker.service.hook_starter import HookStarter
 from agent_worker.service.rounds import NightRounds
 from agent_worker.service.schedule_starter import Timekeeper
 from agent_worker.service.service import Service
@@ -20,6 +21,7 @@ def begin(service: Service) -> None:
     if service.runtime.supervisor.hosting:
         service.background(service.open_known())
     Timekeeper(service)
+    HookStarter(service)
     DiskWatch(service)
     NightRounds(service)
     service.background(look_at_database(service))

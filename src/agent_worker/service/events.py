@@ -17,7 +17,17 @@ from typing import Any
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import Address
 from agent_worker.core.errors import BadInput
-from agent_worker.core.events import BEGINNING, Bus, Event, Lagging, Posted, Talked, number_at, position_of
+from agent_worker.core.events import (
+    BEGINNING,
+    Bus,
+    Event,
+    HookAccepted,
+    Lagging,
+    Posted,
+    Talked,
+    number_at,
+    position_of,
+)
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Database, Row, Transaction, WholeTransaction
 from agent_worker.service.messages import agent_id
@@ -243,8 +253,8 @@ class _Listener:
         return batch
 
     def _hear(self, event: Event) -> None:
-        # Talked is for our own files: what was said is told by other events.
-        if isinstance(event, Talked) or not self._wanted.wants_event(event):
+        # These are for ourselves: what was said, and what was started, is told by other events.
+        if isinstance(event, Talked | HookAccepted) or not self._wanted.wants_event(event):
             return
         self._heard.append(event)
         self._bytes += _size(event)

@@ -24,7 +24,7 @@ from agent_worker.service.rounds import still_holds
 from agent_worker.service.runs import said_in
 from agent_worker.service.service import Service
 from agent_worker.service.soul import decide
-from agent_worker.work import agent_rows, inbox, steps
+from agent_worker.work import agent_rows, hook_deliveries, inbox, steps
 from agent_worker.workspaces import routing, workspace_rows
 
 
@@ -47,6 +47,8 @@ class Item:
     run: str = ""  #: that asks, of a question or an approval
     reason: str = ""  #: what the agent said as it asked
     remedy: str = ""  #: what mends a failure, as that of a run
+    limit: str = ""  #: the one that was reached, as files call it: turns or usd of a workflow, usd_per_day of an agent
+    allowed: float = 0  #: by that limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +211,8 @@ def _item(tx: Transaction, row: Row) -> Item:
         tool=details.get("tool", ""),
         arguments=details.get("arguments", {}),
         remedy=details.get("remedy", ""),
+        limit=details.get("limit", ""),
+        allowed=details.get("number", 0),
     )
     if row["kind"] in ("question", "approval"):
         return _with_reason(tx, row, item)
@@ -337,7 +341,7 @@ def _retry(tx: Transaction, row: Row, *, now: int) -> str:
         return waits or "it goes on, with a new allowance"
     if row["ref"] == row["agent"]:
         commands.start_agent(tx, row["agent"])
-    elif schedule.again(tx, row["ref"], now=now):
+    elif schedule.again(tx, row["ref"], now=now) or hook_deliveries.again(tx, row["ref"]):
         inbox.close(tx, row["id"], state="answered")
     else:
         commands.continue_work(tx, row["ref"], now=now)

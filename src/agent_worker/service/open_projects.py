@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
+from typing import TypeAlias
 
 from agent_worker.agents.loader import LoadedProject
-from agent_worker.core.errors import BadInput
+from agent_worker.core.errors import BadInput, NotFound, TooBusy, trouble_of
 from agent_worker.core.later import dataclass
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.definitions.project import ProjectFiles, load_project
+from agent_worker.definitions.project import (
+    AGENTS,
+    PROJECT_FILES,
+    WORKFLOWS,
+    ProjectFiles,
+    find_project,
+    load_project,
+)
 from agent_worker.definitions.workflow import WorkflowDefinition
-from agent_worker.service.project_stamp import Stamp, project_at, stamp
+from agent_worker.trust.project_keys import FILE as ENV_FILE
 from agent_worker.workflows.runtime import Runtime
+
+Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
 
 _PERSONAL = ("memory", "notes", "conversations", "todo", ".index")  # folders in that of an agent
 
@@ -82,7 +94,7 @@ class OpenProjects:
 
     async def unopened_at(self, root: str) -> ProjectFiles | None:
         """The files of the project at this directory; None when it is open here."""
-        path = await asyncio.to_thread(project_at, root)
+        path = await asyncio.to_thread(_project_at, root)
         return None if path in self._open else await asyncio.to_thread(load_project, path)
 
     async def _look(self, root: str, asker: int) -> tuple[Path, Stamp | None]:
@@ -96,10 +108,10 @@ class OpenProjects:
         return self._looked.path, self._looked.stamp
 
     def _look_at(self, root: str) -> tuple[Path, Stamp | None]:
-        path = project_at(root)
+        path = _project_at(root)
         known = self._open.get(path)
         # Before it is read: what changes meanwhile is seen the next time.
-        return path, stamp(path, known.watched if known else ())
+        return path, _stamp(path, known.watched if known else ())
 
     async def _read(self, path: Path, known: _OpenProject | None, seen: Stamp | None) -> _OpenProject:
         previous, quick = (known.loaded.project, known.loaded.quick) if known else (None, {})
@@ -146,3 +158,47 @@ class OpenProjects:
         self, known: _OpenProject, quick: Mapping[str, AgentDefinition], *, again: bool = False
     ) -> None:
         known.loaded = await self.runtime.loader.load(known.values.beside(known.definitions), quick, again=again)
+
+
+# --- its files ---------------------------------------------------------------------------------------
+
+
+def _project_at(directory: str) -> Path:
+    if not os.path.isabs(directory):  # ours is not the directory that the caller is in
+        raise BadInput(f"{directory!r} is not a full path", hint="project=/path/to/it")
+    if not os.path.isdir(directory):
+        raise NotFound(f"there is no directory {directory}")
+    return find_project(Path(directory))
+
+
+def _stamp(root: Path, watched: Iterable[Path] = ()) -> Stamp | None:
+    """Changes whenever one of the files that define the project does. Asked at every request, of every file.
+
+    None: the system has no descriptor left to look with.
+    """
+    found = []
+    with suppress(OSError):
+        status = os.stat(root)
+        found.append(("", status.st_dev, status.st_ino))  # another directory may stand there now
+    for path in (*(root / name for name in (*PROJECT_FILES, ENV_FILE)), *watched):
+        with suppress(OSError, ValueError):
+            status = os.stat(path)
+            found.append((str(path), status.st_ctime_ns, status.st_size))  # by which a change of rights is seen too
+    for folder in (AGENTS, WORKFLOWS):
+        try:
+            with os.scandir(root / folder) as entries:
+                found += _stamps_in(entries)
+        except OSError as error:
+            if isinstance(trouble_of(error), TooBusy):
+                return None
+    return tuple(sorted(found))
+
+
+def _stamps_in(entries: Iterable[os.DirEntry[str]]) -> Iterator[tuple[str, int, int]]:
+    for entry in entries:
+        if entry.name.endswith((".yaml", ".yml", ".md", ".txt")):
+            try:
+                status = entry.stat()
+            except OSError:
+                continue
+            yield entry.path, status.st_ctime_ns, status.st_size

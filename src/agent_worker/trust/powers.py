@@ -24,6 +24,7 @@ from agent_worker.core.remote import Fetched
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.agent_blocks import McpServer, ProviderSettings, ToolSettings
 from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.triggers import Trigger
 from agent_worker.definitions.workflow import RefMember, SetupStep, WorkflowDefinition
 from agent_worker.trust.allowances import Allowance, of_agent, of_project, of_workflow
 from agent_worker.trust.contents import Content, digest_of, file_content, folder_content, leads_out
@@ -37,6 +38,7 @@ Kind = Literal[
     "keys",
     "setup",
     "check",
+    "trigger",
     "variables",
     "environment",
     "endpoint",
@@ -138,6 +140,8 @@ def _of_workflow(workflow: WorkflowDefinition, project: ProjectFiles) -> Iterato
         yield _setup(workflow, project.root)
     if workflow.schedule and workflow.schedule.check:
         yield check_power(workflow.schedule.check, workflow.name, project.root)
+    for name, trigger in workflow.triggers.items():
+        yield trigger_power(workflow.name, name, trigger)
     if workflow.env:
         names = ", ".join(f"${name}" for name in workflow.env)
         yield _power("variables", workflow.name, "env", f"{workflow.name} puts {names} into prompts", names)
@@ -170,6 +174,14 @@ def check_power(command: str, who: str, root: Path) -> Power:
     """The power of a command that a schedule of `who` runs to see whether there is anything to do."""
     what = f"the schedule of {who} runs, each time, to see whether there is work: {one_line(command)}"
     return _running("check", who, command, what, f"$ {command}", reach_of_shell(command, root), root, [command])
+
+
+def trigger_power(workflow: str, name: str, trigger: Trigger) -> Power:
+    """The power of a webhook: whoever has its secret makes a team work, and spends what that costs."""
+    does = f"says something in {workflow}" if trigger.send else f"starts {workflow}"
+    who = f"whoever signs with ${trigger.variable}"
+    what = f"{who} {does} by the webhook {name}, up to {trigger.per_hour} times an hour"
+    return _power("trigger", workflow, name, what, trigger.model_dump_json(indent=1), trigger.model_dump())
 
 
 def changed_files(power: Power, step: SetupStep, root: Path) -> list[str]:

@@ -16,7 +16,7 @@ from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction, WholeTransaction
 
-Door = Literal["openai"]
+Door = Literal["openai", "metrics"]
 
 PREFIX = "awdoor_"  #: by which a person, and whoever looks for leaked secrets, knows one
 MOST = 100  #: of one project

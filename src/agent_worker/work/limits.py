@@ -58,31 +58,36 @@ class Reached:
 
     reason: str
     pauses: Literal["context", "agent"]  #: the workspace (in direct messages, the agent), or the agent everywhere
+    which: str = ""  #: the key of a file that sets it: turns, usd (of a workflow), usd_per_day (of an agent)
+    number: float = 0
 
 
 def reached(limits: WorkLimits, spent: Spent) -> Reached | None:
     guess = {scope: " (estimated)" if scope in spent.estimated else "" for scope in ("root", "agent", "project")}
-    for limit, value, reason, pauses in (
-        (limits.runs_per_root, spent.runs, "one request has led to {} run{s}", "context"),
-        (limits.hops_per_root, spent.hops, "this is {} hop{s} away from the request that began it", "context"),
-        (limits.usd_per_root, spent.usd_root, "one request has cost {:.2f} USD" + guess["root"], "context"),
-        (limits.fruitless_runs, spent.fruitless, "{} run{s} in a row produced nothing new", "context"),
+    for limit, value, reason, pauses, which in (
+        (limits.runs_per_root, spent.runs, "one request has led to {} run{s}", "context", "turns"),
+        (limits.hops_per_root, spent.hops, "this is {} hop{s} away from the request that began it", "context", ""),
+        (limits.usd_per_root, spent.usd_root, "one request has cost {:.2f} USD" + guess["root"], "context", "usd"),
+        (limits.fruitless_runs, spent.fruitless, "{} run{s} in a row produced nothing new", "context", ""),
         (
             limits.usd_per_agent_day,
             spent.usd_agent,
             "this agent has spent {:.2f} USD today" + guess["agent"],
             "agent",
+            "usd_per_day",
         ),
         (
             limits.usd_per_project_day,
             spent.usd_project,
             "this project has spent {:.2f} USD today" + guess["project"],
             "agent",
+            "",
         ),
     ):
         if limit is not None and value >= limit:
             said = reason.format(value, s="" if value == 1 else "s")
-            return Reached(f"limit reached: {said} (limit {limit:g})", pauses)  # type: ignore[arg-type]
+            told = f"limit reached: {said} (limit {limit:g})"
+            return Reached(told, pauses, which, limit)  # type: ignore[arg-type]
     return None
 
 

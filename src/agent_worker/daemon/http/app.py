@@ -36,7 +36,7 @@ from agent_worker.core.clock import Clock
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BadInput
 from agent_worker.daemon.http.asgi import App
-from agent_worker.daemon.http.lazy_apps import LazyApp, mcp_app, model_app, openai_app, run_routes
+from agent_worker.daemon.http.lazy_apps import LazyApp, mcp_app, metrics_app, model_app, openai_app, run_routes
 from agent_worker.daemon.http.openapi import describe
 from agent_worker.daemon.http.outside import open_outside
 from agent_worker.daemon.http.request_guard import RequestGuard, Tokens
@@ -76,10 +76,12 @@ async def make_app(identity: Identity) -> App:
         entries.expects = mcp.wake
         model = LazyApp(lambda: model_app(entries))
         openai = LazyApp(lambda: openai_app(service))
+        metrics = LazyApp(lambda: metrics_app(service))
         opening.callback(end_rendering)
         opening.push_async_callback(mcp.close)
         opening.push_async_callback(model.close)
         opening.push_async_callback(openai.close)
+        opening.push_async_callback(metrics.close)
         await hold_tokens(service)
         background.share(service)
         await service.open_again()
@@ -92,6 +94,7 @@ async def make_app(identity: Identity) -> App:
         *_own_routes(identity),
         *run_routes(mcp, model),
         Route("/v1/{path:path}", openai),
+        Route("/metrics", metrics, methods=["GET"]),
         *Routes(service).routes(OPERATIONS.values()),
         *page_routes(service, tokens, private),
     ]

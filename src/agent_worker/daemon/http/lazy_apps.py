@@ -45,6 +45,13 @@ def run_routes(tools: App, model: App) -> list[Route]:
     ]
 
 
+def metrics_app(service: Service) -> App:
+    with taking_turns:
+        from agent_worker.doors.metrics import make
+
+    return make(service)
+
+
 def public_app(service: Service) -> App:
     with taking_turns:
         from agent_worker.doors.public import make

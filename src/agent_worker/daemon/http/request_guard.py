@@ -28,7 +28,10 @@ from agent_worker.work.door_tokens import DoorToken, DoorTokens
 LARGEST_BODY = 4 * 1024 * 1024
 LARGEST_MODEL_BODY = 64 * 1024 * 1024  #: of a program's request to its model, which may hold pictures
 KEY_HEADERS = (b"authorization", b"x-api-key", b"x-goog-api-key")  #: in which programs send the key of a model
-DOOR_PATHS = {"openai": "/v1/"}  #: door → what all paths begin with that its tokens open, and no other token does
+DOOR_PATHS = {
+    "openai": "/v1/",
+    "metrics": "/metrics",
+}  #: door → what all paths begin with that its tokens open, and no other token does
 _LARGEST_STRANGERS_BODY = 4 * 1024
 _BODY_PATIENCE = 10.0  #: seconds for a whole body
 _DRAIN_PATIENCE = 1.0  #: what a refused client that is still sending gets, so that it can read why

@@ -487,7 +487,7 @@ create table door_token (                   -- lets a program of somebody else i
   project text not null references project(id),
   id text not null,
   name text not null,                       -- what the person calls it
-  door text not null,                       -- openai
+  door text not null,                       -- openai | metrics
   opens text not null,                      -- JSON list: the agents and @workflows it may reach; [] is all of them
   digest text not null,                     -- SHA-256 of the token
   made_at bigint not null,
@@ -516,3 +516,28 @@ create table answer_link (                  -- lets whoever has it answer one it
   primary key (project, digest)
 );
 create index answer_link_digest on answer_link(digest);
+
+create table hook_delivery (                -- a webhook that was accepted: once, and what becomes of it
+  project text not null,
+  id text not null,
+  workflow text not null,
+  name text not null,                       -- of the trigger
+  delivery text not null,                   -- SHA-256 of its sender's id for it
+  body text not null,                       -- SHA-256 of what makes it the same under another id
+  tag text not null,                        -- of the instance it starts, or is said in
+  params text not null,                     -- JSON; {} once it was started
+  state text not null,                      -- queued | starting | started | said | superseded | failed
+  reason text not null default '',
+  at bigint not null,
+  started_at bigint,                        -- when its start began
+  primary key (project, id)
+);
+create index hook_delivery_known on hook_delivery(project, workflow, name, delivery);
+create index hook_delivery_same on hook_delivery(project, workflow, name, body);
+create index hook_delivery_at on hook_delivery(project, workflow, name, at);
+create index hook_delivery_open on hook_delivery(state) where state in ('queued', 'starting');
+
+create table export_cursor (                -- how far what happened was handed to programs that watch, of all projects
+  name text primary key,
+  event bigint not null
+);

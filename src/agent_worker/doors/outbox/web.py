@@ -34,7 +34,7 @@ def send_ntfy(sink: Sink, notice: Notice) -> None:
     _post(sink, notice.text.encode(), headers)
 
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
+class NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any, **__: Any) -> None:
         """Stay where the person said: what is told may be private, and is signed with their secret."""
 
@@ -42,7 +42,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 def _post(sink: Sink, body: bytes, headers: dict[str, str]) -> None:
     request = urllib.request.Request(str(sink.url), data=body, headers=headers, method="POST")
     try:
-        with urllib.request.build_opener(_NoRedirect).open(request, timeout=PATIENCE) as answer:
+        with urllib.request.build_opener(NoRedirect).open(request, timeout=PATIENCE) as answer:
             answer.read(1024)
     except urllib.error.HTTPError as error:
         error.close()

@@ -1,0 +1,82 @@
+"""Starts the workflows that accepted webhooks ask for, one at a time of each group.
+
+It looks when a webhook was accepted and when an instance has ended, and otherwise sleeps. What is being started is
+marked first, so that a crash neither loses it nor does it twice. What cannot be started is put before the person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from agent_worker.core.address import WorkspaceName
+from agent_worker.core.errors import StorageFault
+from agent_worker.core.events import Event, HookAccepted, WorkspaceChanged
+from agent_worker.core.failpoints import failpoint
+from agent_worker.database.database import Row, Transaction
+from agent_worker.service.hooks import running
+from agent_worker.service.service import Service
+from agent_worker.service.workflows import WorkflowRequest, begin
+from agent_worker.work import hook_deliveries, inbox
+
+log = logging.getLogger(__name__)
+
+
+class HookStarter:
+    """Works from when it is made, until the service is closed."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._stirred = asyncio.Event()
+        self._starting: set[tuple[str, str, str]] = set()  # project, workflow, tag
+        service.runtime.bus.listen(self._hear, HookAccepted, WorkspaceChanged)
+        service.background(self._work())
+
+    def _hear(self, _: Event) -> None:
+        self._stirred.set()
+
+    async def _work(self) -> None:
+        await self._service.runtime.database.write(hook_deliveries.take_up)
+        while True:
+            self._stirred.clear()
+            for row in await self._service.runtime.database.read(hook_deliveries.queued):
+                await self._take(row)
+            await self._stirred.wait()
+
+    async def _take(self, row: Row) -> None:
+        place = (row["project"], row["workflow"], row["tag"])
+        database = self._service.runtime.database.of(row["project"])
+        busy = await database.read(running, WorkspaceName(row["workflow"], row["tag"]))
+        if place in self._starting or busy is not None:
+            return
+        if await database.write(hook_deliveries.claim, row["id"], now=self._service.now()):
+            self._starting.add(place)
+            self._service.background(self._start(row, place))
+
+    async def _start(self, row: Row, place: tuple[str, str, str]) -> None:
+        """A set-up may take minutes: it holds up no other group."""
+        service = self._service
+        database = service.runtime.database.of(row["project"])
+        try:
+            failpoint("hook.claimed")
+            params = hook_deliveries.params_of(row)
+            request = WorkflowRequest(row["workflow"], row["root"], row["tag"], params)
+            instance = await begin(service, request, ends="quiet")
+            service.background(service.finish(instance))
+            failpoint("hook.started")
+            await database.write(hook_deliveries.started, row["id"])
+        except StorageFault:
+            raise
+        except Exception as error:  # boundary: one that cannot be started holds up no other
+            log.error("the webhook %s began nothing", row["id"], exc_info=error)
+            await database.write(_failed, row, str(error), now=service.now())
+        finally:
+            self._starting.discard(place)
+            self._stirred.set()
+
+
+def _failed(tx: Transaction, row: Row, reason: str, *, now: int) -> None:
+    hook_deliveries.failed(tx, row["id"], reason)
+    name = WorkspaceName(row["workflow"], row["tag"])
+    text = f"{name} was not started by the webhook {row['name']}: {reason}"
+    inbox.ask(tx, "failure", ref=row["id"], text=text, now=now)
