@@ -6,6 +6,10 @@ import asyncio
 from dataclasses import replace
 
 from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.address import WorkspaceName
+from agent_worker.core.errors import Refused
+from agent_worker.database import host_rows
+from agent_worker.database.database import Row
 from agent_worker.workflows import start as instances
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.runtime import Runtime
@@ -90,6 +94,13 @@ class RunningInstances:
             return
         del self._running[workspace]
         await running.ended_elsewhere(reason)
+
+    async def elsewhere(self, name: WorkspaceName, workspace: Row) -> Refused:
+        """The error for whoever asks something of an instance that only its own host can do."""
+        hosts = {row["id"]: row for row in await self.runtime.database.read(host_rows.listed)}
+        host = hosts.get(workspace["owner"])
+        where = f"on {host['node']}, process {host['pid']}" if host else "on a host that has just ended"
+        return Refused(f"@{name} is run {where}: this can only be done there", hint=f"agent-worker peek @{name}")
 
     def leave_all(self) -> None:
         for running in self._running.values():

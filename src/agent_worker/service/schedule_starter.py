@@ -38,7 +38,7 @@ class Timekeeper:
         self._service = service
         self._busy = asyncio.Lock()
         self._checking: set[tuple[str, str]] = set()
-        service.runtime.bus.listen(lambda _: self.look(), HostChanged)  # what one has taken and not begun
+        service.listen(lambda _: self.look(), HostChanged)  # what one has taken and not begun
         if (ticker := service.runtime.loader.ticker) is not None:
             ticker.listener = self.look
             ticker.look_again()

@@ -15,8 +15,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.waiting import Waiting
 from agent_worker.core.address import Address, WorkspaceName
-from agent_worker.core.errors import InUse, NotRunning, Refused
-from agent_worker.database import host_rows
+from agent_worker.core.errors import InUse, NotRunning
+from agent_worker.core.events import Event
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import ProjectFiles
@@ -52,6 +52,7 @@ class Service:
         self._instances = RunningInstances(runtime)
         self._opening_known: asyncio.Task[None] | None = None  # projects of former days
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._unlisten: list[Callable[[], None]] = []
         self.opened: Callable[[LoadedProject], Awaitable[None]] | None = None  #: told of each project that was opened
         self.opening_session = asyncio.Lock()  #: of two first questions in a session, one starts it
 
@@ -270,16 +271,10 @@ class Service:
         workspace = await self.read(loaded, workspace_rows.find_running, found)
         if (running := self.running(workspace["id"])) is None:
             if workspace["owner"] not in (None, self.runtime.supervisor.host):
-                raise await self._elsewhere(found, workspace)
+                raise await self._instances.elsewhere(found, workspace)
             told = f'workflow "{found}" is not open here yet: it is being started, or could not be opened again'
             raise NotRunning(told, hint="agent-worker daemon logs")
         return running
-
-    async def _elsewhere(self, name: WorkspaceName, workspace: Row) -> Refused:
-        hosts = {row["id"]: row for row in await self.runtime.database.read(host_rows.listed)}
-        host = hosts.get(workspace["owner"])
-        where = f"on {host['node']}, process {host['pid']}" if host else "on a host that has just ended"
-        return Refused(f"@{name} is run {where}: this can only be done there", hint=f"agent-worker peek @{name}")
 
     async def running_row(self, loaded: LoadedProject, name: str) -> Row:
         """The workspace of a running instance, whichever host has it open."""
@@ -324,7 +319,13 @@ class Service:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    def listen(self, listener: Callable[[Event], None], *kinds: type[Event]) -> None:
+        """Be told events of these kinds until the service is closed."""
+        self._unlisten.append(self.runtime.bus.listen(listener, *kinds))
+
     async def close(self) -> None:
+        while self._unlisten:
+            self._unlisten.pop()()
         for task in self._tasks:
             task.cancel()
         try:

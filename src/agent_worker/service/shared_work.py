@@ -33,7 +33,7 @@ class SharedWork:
         hosting.refresh = self._refresh
         hosting.join = self._join
         service.opened = self._join_all
-        service.runtime.bus.listen(self._hear, HostChanged, WorkspaceChanged, Queued)
+        service.listen(self._hear, HostChanged, WorkspaceChanged, Queued)
 
     async def _join_all(self, loaded: LoadedProject) -> None:
         """A project was opened: whoever works in its instances elsewhere may work here too."""

@@ -41,7 +41,7 @@ class OutboxSender:
         self._service = service
         self._stirred = asyncio.Event()
         self._sending: set[str] = set()  # sinks: one that is slow holds up no other
-        service.runtime.bus.listen(self._hear, InboxItemAdded, HostChanged)
+        service.listen(self._hear, InboxItemAdded, HostChanged)
         service.background(self._work())
 
     def _hear(self, _: Event) -> None:
