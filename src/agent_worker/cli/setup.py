@@ -82,6 +82,7 @@ def doctor(fix: bool, as_json: bool) -> None:
         *checks.sandbox(),
         checks.git(),
         *_programs(),
+        *checks.connected_tools(),
     ]
     if as_json:
         tell_json([{"check": name, "ok": ok, "found": found, "fix": cure} for name, ok, found, cure in done])

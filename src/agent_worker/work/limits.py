@@ -104,10 +104,18 @@ def day_of(now: int) -> str:
 
 
 def spent(tx: Transaction, account: Payer, *, hop: int, fruitless: int, now: int) -> Spent:
-    day = day_of(now)
-    root = _tally(tx, "root", account.root, "")
-    agent = _tally(tx, "agent", account.agent, day)
-    project = _tally(tx, "project", "", day)
+    rows = tx.all(
+        """select * from tally
+            where project = :project
+              and (scope = 'root' and key = :root and day = ''
+                   or scope = 'agent' and key = :agent and day = :day
+                   or scope = 'project' and key = '' and day = :day)""",
+        root=account.root,
+        agent=account.agent,
+        day=day_of(now),
+    )
+    found = {row["scope"]: row for row in rows}
+    root, agent, project = (found.get(scope, _NOTHING) for scope in ("root", "agent", "project"))
     return Spent(
         runs=root["runs"] - root["forgiven_runs"],
         hops=hop - root["forgiven_hops"],
@@ -124,16 +132,6 @@ def spent(tx: Transaction, account: Payer, *, hop: int, fruitless: int, now: int
 _NOTHING = dict.fromkeys(
     ("runs", "tokens", "micros", "estimated", "forgiven_runs", "forgiven_micros", "forgiven_hops"), 0
 )
-
-
-def _tally(tx: Transaction, scope: str, key: str, day: str) -> dict[str, int]:
-    row = tx.one(
-        "select * from tally where project = :project and scope = :scope and key = :key and day = :day",
-        scope=scope,
-        key=key,
-        day=day,
-    )
-    return row or _NOTHING
 
 
 def count_run(tx: Transaction, root: str) -> None:
