@@ -146,6 +146,8 @@ def test_no_modules_import_each_other() -> None:
 
 def test_libraries_stay_where_they_belong() -> None:
     none(rules.misplaced_libraries(SOURCE, LIBRARIES))
+    imported = {name.partition(".")[0] for module in rules.modules(SOURCE) for _, name in module.imports}
+    assert set(LIBRARIES) <= imported, "nobody imports it any more"
 
 
 def test_heavy_modules_are_imported_in_turns() -> None:

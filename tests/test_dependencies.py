@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import tomllib
 from collections.abc import Iterable
 from importlib.metadata import distribution, version
@@ -13,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from scripts.constraints import for_uv, pins
 
-from tests import rules
+from tests.test_architecture import LIBRARIES
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -43,12 +42,9 @@ def modules_of(name: str) -> set[str]:
 
 
 def test_every_library_that_is_imported_is_declared_and_the_other_way_round() -> None:
-    roots = {
-        name.partition(".")[0] for each in rules.modules(ROOT / "src" / "agent_worker") for _, name in each.imports
-    }
-    theirs = roots - set(sys.stdlib_module_names) - {"agent_worker"}
+    """Which these are is in a list, and that it is the list in tests/test_architecture.py."""
     providers = {module: name for name in declared() for module in modules_of(name)}
-    imported = {plain(providers.get(library, library)) for library in theirs}
+    imported = {plain(providers.get(library, library)) for library in LIBRARIES}
     assert imported - declared() == set(), "imported and not declared"
     assert declared() - imported - set(UNSEEN) == set(), "declared and not imported"
     assert set(UNSEEN) <= declared() - imported

@@ -17,7 +17,7 @@ from agent_worker.workflows.setup import run_setup
 
 ROOT = Path(__file__).parent.parent.parent
 GUIDE = ROOT / "docs/guides/git.md"
-SHIPPED = [*(ROOT / "src/agent_worker/cli/templates").iterdir(), *(ROOT / "examples").iterdir()]
+SHIPPED = [*(ROOT / "src/agent_worker/definitions/templates").iterdir(), *(ROOT / "examples").iterdir()]
 ATTRIBUTES = "* filter=trap diff=trap merge=trap\n"
 SETS = {"every setting": settings(), "those that work": tuple(SPRUNG_BY)}
 

@@ -14,7 +14,7 @@ from tests.patience import eventually
 from tests.shells.served import Served, follow, served
 from tests.shells.terminal import Terminal
 
-from agent_worker.daemon.web.site import VIEWS
+from agent_worker.daemon.web.views import VIEWS
 from agent_worker.service.catalogue import OPERATIONS
 
 #: In the daemon's environment, under names that say so and under one that only a definition gives away.

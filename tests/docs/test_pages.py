@@ -22,6 +22,7 @@ from agent_worker.database.migrations import migrate, versions
 from agent_worker.definitions.agent import AgentSettings
 from agent_worker.definitions.project import load_project
 from agent_worker.definitions.settings import Settings
+from agent_worker.offline.service_files import unit as service_unit
 from agent_worker.work.limits import UNKNOWN_PRICE, WorkLimits
 
 __all__ = ["shell"]
@@ -161,13 +162,11 @@ def test_the_page_about_limits_says_what_holds() -> None:
 
 
 def test_the_unit_of_the_service_starts_a_command_that_is_there() -> None:
-    (text,) = blocks(DOCS / "guides" / "service.md", "ini")
     unit = configparser.ConfigParser(interpolation=None, strict=True)
     unit.optionxform = str  # type: ignore[assignment, method-assign]
-    unit.read_string(text)
-    program, *words = unit["Service"]["ExecStart"].split()
+    unit.read_string(service_unit(["/usr/bin/agent-worker", "daemon", "run"], {}))
+    program, *words = shlex.split(unit["Service"]["ExecStart"])
     assert os.path.basename(program) == "agent-worker"
-    assert words == ["daemon", "run"]
     assert not wrong_with(f"agent-worker {' '.join(words)}")
 
 

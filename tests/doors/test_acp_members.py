@@ -14,7 +14,7 @@ FAKE = Path(__file__).parents[1] / "fakes" / "acp_tools_agent.py"
 CAREFUL = """backend: mock
 tools: [{ name: write_file, approve: true }]
 script:
-  - call: [{ tool: write_file, with: { path: note.txt, text: hi } }]
+  - call: [{ tool: write_file, with: { path: NAME.txt, text: hi } }]
   - say: it is done
 """
 WHO = "prompt: { system: You are one of us. }\n"
@@ -32,11 +32,11 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             command = json.dumps([sys.executable, str(FAKE), how])
             (agents / f"{how}.yaml").write_text(f"backend: acp\ncommand: {command}\n{WHO}")
         ours = json.dumps([sys.executable, "-P", "-m", "agent_worker.cli", "acp", "@inner"])
-        for name, access in {"team": "edit", "reckless": "full"}.items():
+        for name, access in {"team": "edit", "guarded": "edit", "reckless": "full"}.items():
             env = "env: [AGENT_WORKER_HOME]\n"
             (agents / f"{name}.yaml").write_text(f"backend: acp\ncommand: {ours}\naccess: {access}\n{env}{WHO}")
         for name in ("careful", "bold"):
-            (agents / f"{name}.yaml").write_text(CAREFUL)
+            (agents / f"{name}.yaml").write_text(CAREFUL.replace("NAME", name))
         (made.project / ".workflows" / "inner.yaml").write_text(INNER)
         made.do("POST", "/trust")
         yield made
@@ -57,11 +57,11 @@ def test_a_team_is_a_member_of_a_team(daemon: Served) -> None:
     assert inner[0]["at"].startswith("@inner:acp-"), "a session like any other"
 
 
-@pytest.mark.parametrize(("outer", "inner", "written"), [("team", "careful", False), ("reckless", "bold", True)])
+@pytest.mark.parametrize(("outer", "inner", "written"), [("guarded", "careful", False), ("reckless", "bold", True)])
 def test_what_an_inner_member_wants_approved_its_outer_agent_may_do_or_not(
     daemon: Served, outer: str, inner: str, written: bool
 ) -> None:
     """As of any program: what an agent may do was approved with its definition, and its access decides."""
     served = daemon.do("POST", "/serve", agent=outer, message=f"@{inner} go")
     assert served["content"].endswith("it is done")
-    assert (daemon.project / "note.txt").exists() == written
+    assert (daemon.project / f"{inner}.txt").exists() == written

@@ -24,7 +24,7 @@ from tests.teams import write_project
 
 from agent_worker.client.connection import COMMAND, Client, connect
 from agent_worker.client.discovery import LOG_FILE, DaemonFile, is_running, read_daemon, signal_daemon
-from agent_worker.daemon.web.site import VIEWS
+from agent_worker.daemon.web.views import VIEWS
 from agent_worker.service.catalogue import OPERATIONS
 
 T = TypeVar("T")

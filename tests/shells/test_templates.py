@@ -10,8 +10,8 @@ import pytest
 from genai_prices import Usage, calc_price
 from tests.docs.test_guide import Shell
 
-from agent_worker.cli.choice import KEYS
 from agent_worker.cli.setup import TEMPLATES
+from agent_worker.core.preferred import KEYS
 from agent_worker.definitions.project import load_project
 
 MODEL = "anthropic/claude-sonnet-5-5"

@@ -16,7 +16,8 @@ from tests.shells.served import Served, served
 from tests.web.browser import Browser, Visit, code_of, needs_chromium, visit, wait
 
 from agent_worker.daemon.http.request_guard import LASTING
-from agent_worker.daemon.web.site import STRANGERS, VIEWS
+from agent_worker.daemon.web.site import STRANGERS
+from agent_worker.daemon.web.views import VIEWS
 
 
 @pytest.fixture(scope="module")

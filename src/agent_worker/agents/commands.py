@@ -114,18 +114,23 @@ def pause_workspace(tx: Transaction, workspace: str, reason: str, *, now: int) -
     inbox.ask(tx, "limit", workspace=workspace, ref=workspace, text=reason, now=now)
 
 
-def resume_workspace(tx: Transaction, workspace: str, *, now: int) -> Sequence[str]:
-    """A new allowance for everything a limit stopped here; it goes on where it was."""
+def resume_workspace(tx: Transaction, workspace: str, *, forgives: bool = True, now: int) -> Sequence[str]:
+    """A new allowance for everything a limit stopped here; it goes on where it was.
+
+    Unless it `forgives`, what was used counts on: the limit itself was raised.
+    """
     workspace_state.resume(tx, workspace)
     inbox.close_about(tx, "limit", workspace)
-    return _continue_limited(tx, "workspace", workspace, now=now)
+    return _continue_limited(tx, "workspace", workspace, forgives=forgives, now=now)
 
 
-def resume_agent(tx: Transaction, agent: str, *, now: int) -> Sequence[str]:
+def resume_agent(tx: Transaction, agent: str, *, forgives: bool = True, now: int) -> Sequence[str]:
+    """The same for everything a limit stopped of one agent."""
     agent_rows.resume(tx, agent)
-    limits.forgive(tx, "agent", agent, now=now)
-    limits.forgive(tx, "project", "", now=now)
-    return _continue_limited(tx, "agent", agent, now=now)
+    if forgives:
+        limits.forgive(tx, "agent", agent, now=now)
+        limits.forgive(tx, "project", "", now=now)
+    return _continue_limited(tx, "agent", agent, forgives=forgives, now=now)
 
 
 def lift_limit(tx: Transaction, item: Row, *, now: int) -> None:
@@ -136,7 +141,7 @@ def lift_limit(tx: Transaction, item: Row, *, now: int) -> None:
         resume_workspace(tx, item["workspace"], now=now)
 
 
-def _continue_limited(tx: Transaction, column: str, value: str, *, now: int) -> list[str]:
+def _continue_limited(tx: Transaction, column: str, value: str, *, forgives: bool, now: int) -> list[str]:
     rows = tx.all(
         f"""select ref, i.root, i.hop from inbox_item t join instruction i on i.project = :project and i.id = t.ref
              where t.project = :project and t.state = 'open' and t.kind = 'limit' and t.{column} = :value
@@ -145,7 +150,8 @@ def _continue_limited(tx: Transaction, column: str, value: str, *, now: int) -> 
     )
     continued = []
     for row in rows:
-        limits.forgive(tx, "root", row["root"], hops=row["hop"], now=now)
+        if forgives:
+            limits.forgive(tx, "root", row["root"], hops=row["hop"], now=now)
         if id := continue_work(tx, row["ref"], now=now):
             continued.append(id)
     return continued

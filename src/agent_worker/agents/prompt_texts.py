@@ -166,7 +166,7 @@ class PromptTexts:
         self._day = day
 
     def _definitions(self, tools: tuple[ToolSpec, ...]) -> Outgoing:
-        key = tuple((tool.name, tool.description, id(tool.schema)) for tool in tools)
+        key = tuple((tool.name, tool.description, id(tool.written)) for tool in tools)
         made = self._toolsets.get(key)
         if made is None:
             while len(self._toolsets) >= _TOOLSETS:

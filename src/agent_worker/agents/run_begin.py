@@ -22,7 +22,7 @@ from agent_worker.work import agent_rows, inbox, limits, open_work, queue, run_r
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.limits import Charge, Payer, Reached, WorkLimits
 from agent_worker.work.queue import Ageing, Instruction
-from agent_worker.workspaces import deliveries, workspace_rows, workspace_state
+from agent_worker.workspaces import deliveries, member_rows, workspace_rows, workspace_state
 
 DEATHS = 3  # runs that never came to an end of their own before an instruction is dead
 
@@ -151,11 +151,8 @@ def begin(
 
     `alone`: nothing else runs on this host. `longest`: seconds that anyone is told to wait for another try.
     """
-    agent_rows.hold(tx, fence)
-    while True:
-        me = agent_rows.identity(tx, fence.agent)
-        if _takes_nothing(me):
-            return None
+    me = agent_rows.hold(tx, fence)
+    while not _takes_nothing(me):
         first = queue.head(tx, fence.agent, now=now, ageing=ageing)
         if first is None:
             return None
@@ -168,20 +165,17 @@ def begin(
         if stop is None:
             return _take(tx, fence, me, first, terms, now=now)
         _stop_before(tx, me, first, stop, now=now)
+        me = agent_rows.identity(tx, fence.agent)
+    return None
 
 
 def _limit(tx: Transaction, first: Row, allowed: WorkLimits, *, now: int) -> Reached | None:
-    fruitless = 0
-    if first["workspace"]:
-        row = tx.one(
-            "select fruitless from member where project = :project and workspace = :workspace and agent = :agent",
-            workspace=first["workspace"],
-            agent=first["agent"],
-        )
-        fruitless = row["fruitless"] if row else 0
+    fruitless, workspace = 0, first["workspace"]
+    if workspace:
+        fruitless, granted = member_rows.allowance(tx, workspace, first["agent"])
+        allowed = allowed.with_granted(granted) if granted else allowed
     account = Payer(first["agent"], first["root"])
-    spent = limits.spent(tx, account, hop=first["hop"], fruitless=fruitless, now=now)
-    return limits.reached(_with_granted(tx, first["workspace"], allowed), spent)
+    return limits.reached(allowed, limits.spent(tx, account, hop=first["hop"], fruitless=fruitless, now=now))
 
 
 def _with_granted(tx: Transaction, workspace: str | None, allowed: WorkLimits) -> WorkLimits:
@@ -267,6 +261,7 @@ def pause_at(tx: Transaction, me: Row, work: Instruction, stop: Reached, *, now:
         agent=work.agent,
         ref=work.id,
         text=f"{me['name']}: {stop.reason}",
+        details={"limit": stop.which, "number": stop.number} if stop.which else None,
         now=now,
     )
     if not fresh:

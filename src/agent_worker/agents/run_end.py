@@ -63,8 +63,7 @@ def _answer_in_workspace(tx: Transaction, job: Assignment, text: str, *, seen: i
             run=job.run,
         )
         routing.say(tx, speech, now=now)
-    member_rows.mark_seen(tx, job.workspace, job.fence.agent, seen)
-    member_rows.count_fruitless(tx, job.workspace, job.fence.agent, fruitful=fresh)
+    member_rows.end_run(tx, job.workspace, job.fence.agent, seen=seen, fruitful=fresh)
 
 
 def _keep_thread(tx: Transaction, job: Assignment, text: str, *, now: int) -> None:

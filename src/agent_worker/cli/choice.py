@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-
 from agent_worker.core.errors import BadInput
-
-PROGRAMS = ("claude", "codex", "gemini", "opencode")  # in the order of preference
-KEYS = {  # in the order of preference: variable → model
-    "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5-5",
-    "OPENAI_API_KEY": "openai/gpt-6-sol",
-    "OPENROUTER_API_KEY": "openrouter/anthropic/claude-sonnet-5.5",
-    "GOOGLE_API_KEY": "google/gemini-3.8-flash",
-}
+from agent_worker.core.preferred import installed, model_of
 
 
 def chosen(backend: str | None, model: str | None) -> tuple[str, str | None]:
@@ -40,9 +31,4 @@ def chosen_for_one(command: str, backend: str | None, model: str | None) -> tupl
 def model_with_a_key() -> str | None:
     from agent_worker.offline.checks import keys_of_a_start
 
-    there = {each["variable"] for each in keys_of_a_start() if each["source"] != "unapproved"}
-    return next((model for key, model in KEYS.items() if key in there), None)
-
-
-def installed() -> list[str]:
-    return [name for name in PROGRAMS if shutil.which(name)]
+    return model_of({each["variable"] for each in keys_of_a_start() if each["source"] != "unapproved"})

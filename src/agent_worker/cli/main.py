@@ -58,9 +58,11 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help;
     "providers": (_C + "status", "providers", "Show which model providers can be used, and test their keys."),
     "backends": (_C + "status", "backends", "Show which backends can be used, and test them."),
     "daemon": (_C + "daemon", "daemon", "Run the daemon, or show its status and log."),
+    "service": (_C + "service", "service", "Let the system keep the daemon running."),
     "context": (_C + "context", "context", "Use the tools of a run from a program that does not speak MCP."),
     "web": (_C + "web", "web", "Open the web page: everything live, in your browser."),
     "mcp": (_C + "mcp", "mcp", "Serve the daemon to an AI tool over stdio."),
+    "connect": (_C + "connect", "connect", "Connect an AI tool or editor with your agents and teams."),
     "acp": (_C + "acp", "acp", "Serve agents and teams to an editor that speaks ACP."),
     "completion": (_C + "setup", "completion", "Print the completion script for your shell."),
 }

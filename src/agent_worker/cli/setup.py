@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shutil
 import sys
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import click
 
-from agent_worker.cli.choice import KEYS, PROGRAMS, chosen
+from agent_worker.cli.choice import chosen
 from agent_worker.cli.output import as_json_option, clean, echo, paint, tell_json
 from agent_worker.core.errors import AgentWorkerError, Refused
+from agent_worker.core.preferred import KEYS, PROGRAMS
 
 TEMPLATES = {  # with how each is run
     "review": "agent-worker run review",
@@ -35,12 +35,10 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
     Without --model and --backend the agents use the first key that is stored or exported, else the first coding program
     that is installed, else they are mock agents. Mock agents become real when you call it again with either.
     """
-    from agent_worker.offline.definitions import approve
+    from agent_worker.offline.definitions import set_up_team
 
     backend, model = chosen(backend, model)
-    written, kept = _write(template, Path.cwd(), _settings(backend, model))
-    if not kept:
-        approve(Path.cwd())
+    written, kept = set_up_team(template, Path.cwd(), backend, model)
     if not written and not as_json:
         raise Refused("everything is there already", hint=TEMPLATES[template])
     if as_json:
@@ -66,18 +64,6 @@ def _named(template: str) -> str:
     return "" if template == "review" else f" --template {template}"
 
 
-def _settings(backend: str, model: str | None) -> str:
-    access = "access: read   # edit lets it change files, full do anything\n" if backend in PROGRAMS else ""
-    return f"backend: {backend}\n{access}" + (f"model: {model}\n" if model else "")
-
-
-def _write(template: str, root: Path, settings: str) -> tuple[list[str], list[str]]:
-    from agent_worker.offline.definitions import write_new
-
-    with resources.as_file(resources.files("agent_worker.cli") / "templates" / template) as source:
-        return write_new(source, root, settings)
-
-
 @click.command()
 @click.option("--fix", is_flag=True, help="Repair what can be repaired.")
 @as_json_option
@@ -96,6 +82,7 @@ def doctor(fix: bool, as_json: bool) -> None:
         *checks.sandbox(),
         checks.git(),
         *_programs(),
+        *checks.connected_tools(),
     ]
     if as_json:
         tell_json([{"check": name, "ok": ok, "found": found, "fix": cure} for name, ok, found, cure in done])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,21 +38,33 @@ class Presence:
         self._file = _content(_status(self._paths[0]))
 
     def wrote_log(self) -> None:
-        status = _status(self._paths[1])
-        self._log = status.st_size if status else 0
+        self._log = _size(_status(self._paths[1]))
+
+    def after_commit(self) -> str:
+        """`gone`, after we wrote the log ourselves: as it is now, it is right."""
+        files = [_status(path) for path in self._paths]
+        self._log = _size(files[1])
+        return self._gone(files)
+
+    def before_commit(self) -> tuple[str, str]:
+        """The first file that is gone, and the first that somebody else has written into, in one look; '' for none."""
+        files = [_status(path) for path in self._paths]
+        return self._gone(files), self._overwritten(files)
 
     def gone(self) -> str:
         """The first that is not there any more, or is another file; '' when all is well."""
-        for path, opened in zip(self._paths, self._opened, strict=True):
-            if _identity(_status(path)) != opened:
+        return self._gone([_status(path) for path in self._paths])
+
+    def _gone(self, files: Sequence[os.stat_result | None]) -> str:
+        for path, opened, file in zip(self._paths, self._opened, files, strict=True):
+            if _identity(file) != opened:
                 return path
         return ""
 
-    def overwritten(self) -> str:
-        """The first file that somebody else has written into; '' when nobody has."""
-        if _content(_status(self._paths[0])) != self._file:
+    def _overwritten(self, files: Sequence[os.stat_result | None]) -> str:
+        if _content(files[0]) != self._file:
             return self._paths[0]
-        log = _status(self._paths[1])
+        log = files[1]
         return self._paths[1] if log and log.st_size < self._log else ""
 
 
@@ -60,6 +73,10 @@ def _status(path: str) -> os.stat_result | None:
         return os.stat(path, follow_symlinks=False)
     except OSError:
         return None
+
+
+def _size(status: os.stat_result | None) -> int:
+    return status.st_size if status else 0
 
 
 def _identity(status: os.stat_result | None) -> tuple[int, int] | None:

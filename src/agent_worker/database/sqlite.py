@@ -281,9 +281,12 @@ class SqliteDatabase(WriteQueue[SqliteTransaction]):
 
     def _look_for_strangers(self) -> None:
         """Nothing is built on a file that another program has written into: nor can it be saved, as half is theirs."""
-        if self._fault or self._mark is None or self._presence is None or self._presence.gone():
-            return  # what is gone is noticed after the commit, which can be saved
-        path = self._presence.overwritten() or (self._mark.log_was_exchanged() and f"{self._path}-wal")
+        if self._fault or self._mark is None or self._presence is None:
+            return
+        gone, overwritten = self._presence.before_commit()
+        if gone:
+            return  # it is noticed after the commit, which can be saved
+        path = overwritten or (self._mark.log_was_exchanged() and f"{self._path}-wal")
         if path:
             self._mark.spoil()
             told = f"{path} was written over while it was in use: nothing is accepted any more"
@@ -293,12 +296,11 @@ class SqliteDatabase(WriteQueue[SqliteTransaction]):
         """Note a group that is committed and whose callers have not been answered yet."""
         if self._mark is None or self._presence is None:
             return
-        if gone := self._presence.gone():
+        if gone := self._presence.after_commit():
             self._mark.spoil()
             self._fault = self._saved(connection, gone)
             return fail(group, self._fault)
         self._mark.note(self._mark.commits + 1)
-        self._presence.wrote_log()
         self._behind = True
         opened = any(isinstance(event, WorkspaceChanged) for job in group if job.error is None for event in job.told)
         if opened or self._log_pages >= LOG_PAGES:  # where a workspace has its files is needed if the log is lost

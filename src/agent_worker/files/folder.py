@@ -132,12 +132,18 @@ class Folder:
 
     @classmethod
     def at(cls, path: Path) -> Folder:
-        if path.is_symlink():
-            raise Refused(f"{path} is a link, and links are not followed", hint=f"name {path.resolve()} instead")
-        return cls(os.open(path, _DIRECTORY))
+        try:
+            return cls(os.open(path, _DIRECTORY))
+        except OSError:
+            if path.is_symlink():
+                told = f"{path} is a link, and links are not followed"
+                raise Refused(told, hint=f"name {path.resolve()} instead") from None
+            raise
 
     @classmethod
     def made_at(cls, path: Path) -> Folder:
+        with suppress(FileNotFoundError):  # nearly always it is there
+            return cls.at(path)
         make_directories(path)
         return cls.at(path)
 
@@ -180,6 +186,8 @@ class Folder:
         return status is not None and stat.S_ISDIR(status.st_mode)
 
     def enter(self, name: str) -> Folder:
+        with suppress(OSError):  # nearly always it is a directory of just this name; else we look at what it is
+            return Folder(os.open(name, _DIRECTORY, dir_fd=self.descriptor))
         name = self.actual(name)
         status = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
         if not stat.S_ISDIR(status.st_mode):
@@ -187,13 +195,13 @@ class Folder:
         return Folder(os.open(name, _DIRECTORY, dir_fd=self.descriptor))
 
     def enter_or_make(self, name: str) -> Folder:
-        with self.alone():
-            name = self.actual(name)
-            if self.status(name) is None:
-                with suppress(FileExistsError):
-                    os.mkdir(name, 0o700, dir_fd=self.descriptor)
-                self.sync()
-        return self.enter(name)
+        with self.alone():  # one of our threads that has just made it has also synced it
+            with suppress(FileNotFoundError):
+                return self.enter(name)
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=self.descriptor)
+            self.sync()
+            return self.enter(name)
 
     def open(self, name: str, flags: int) -> int:
         """Open a regular file, created 0600 if the flags say so; its descriptor."""

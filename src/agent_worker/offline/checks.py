@@ -6,7 +6,9 @@ The command line loads it when it is asked for. What only the daemon knows is as
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -143,6 +145,35 @@ def sandbox() -> list[Check]:
             cure = "run agent-worker as a user who is not root"
             limits = [Check(f"sandbox, {each.name}", each.held, each.told, cure) for each in limits_that_hold(sandbox)]
             return [Check("sandbox", True, "bash runs sandboxed"), *limits]
+
+
+def connected_tools() -> list[Check]:
+    """Of the AI tools that have an entry for us: whether they know it themselves, and reach us."""
+    from agent_worker.offline.connecting import NAME, TOOLS, connected
+
+    found = []
+    for name, tool in TOOLS.items():
+        if not connected(name):
+            continue
+        program = shutil.which(tool.asks[0]) if tool.asks else None
+        if program is None:
+            found.append(Check(tool.title, True, "connected by its settings; it cannot be asked here"))
+            continue
+        told = _told_by([program, *tool.asks[1:]])
+        line = next((line.strip() for line in told.splitlines() if NAME in line), "")
+        well = bool(line) and not any(word in line.lower() for word in ("fail", "error", "✗"))
+        says = f"it says: {line[:200]}" if line else "it does not know of the entry in its settings"
+        found.append(Check(tool.title, well, says, f"agent-worker connect {name}"))
+    return found
+
+
+def _told_by(command: list[str]) -> str:
+    """What a tool prints; its colours taken out."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", done.stdout + done.stderr)
 
 
 def git() -> Check:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -27,15 +26,13 @@ from agent_worker.definitions.project import (
 from agent_worker.definitions.schema import json_schema
 from agent_worker.definitions.settings import wrong_model
 from agent_worker.definitions.source import parse_source, read_source
+from agent_worker.definitions.team_templates import write_team
 from agent_worker.files.root import Root
 from agent_worker.service.look_ahead import wrong_in_agent, wrong_in_project, wrong_in_workflow
 from agent_worker.trust.allowances import allowances_of
 from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import powers_of
 from agent_worker.trust.store import TrustStore
-
-_MOCK = "backend: mock\n"
-_SCRIPT = re.compile(r"^(  \w+):\n    ref: (\w+)\n    script:.*\n(?:      .*\n)+", re.MULTILINE)  # of a template
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,22 +132,15 @@ def read_value(text: str, *, name: str) -> tuple[Any, str]:
     return source.data, source.problems[0].message if source.problems else ""
 
 
-def write_new(source: Path, target: Path, settings: str) -> tuple[list[str], list[str]]:
-    """Copy a template's files into a project, with these settings for its agents; the names of those written, and of
-    those that were there already. Of these the mock agents that we wrote and nobody changed are made real."""
-    written, kept, files = [], [], Root(target)
-    for file in sorted(p for p in source.rglob("*") if p.is_file()):
-        name, mock = str(file.relative_to(source)), file.read_text("utf-8")
-        wanted = mock if settings == _MOCK else _SCRIPT.sub(r"\1: { ref: \2 }\n", mock).replace(_MOCK, settings)
-        if files.exists(name) and not (wanted != mock and files.read_bytes(name) == mock.encode()):
-            kept.append(name)
-        else:
-            files.replace(name, wanted)
-            written.append(name)
+def set_up_team(template: str, root: Path, backend: str, model: str | None) -> tuple[list[str], list[str]]:
+    """A team from a template; the names of the files that were written, and of those that were there already."""
+    written, kept = write_team(template, root, backend, model)
+    if not kept:
+        _approve(root)
     return written, kept
 
 
-def approve(root: Path) -> None:
+def _approve(root: Path) -> None:
     """Approve a project that we wrote for the user: they need not approve it again."""
     project = load_project(root)
     gate = Gate(Root.private(make_home(home_directory())), SystemClock())

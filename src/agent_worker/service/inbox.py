@@ -47,6 +47,8 @@ class Item:
     run: str = ""  #: that asks, of a question or an approval
     reason: str = ""  #: what the agent said as it asked
     remedy: str = ""  #: what mends a failure, as that of a run
+    limit: str = ""  #: the one that was reached, as files call it: turns or usd of a workflow, usd_per_day of an agent
+    allowed: float = 0  #: by that limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +211,8 @@ def _item(tx: Transaction, row: Row) -> Item:
         tool=details.get("tool", ""),
         arguments=details.get("arguments", {}),
         remedy=details.get("remedy", ""),
+        limit=details.get("limit", ""),
+        allowed=details.get("number", 0),
     )
     if row["kind"] in ("question", "approval"):
         return _with_reason(tx, row, item)

@@ -6,15 +6,18 @@ import asyncio
 from dataclasses import replace
 from typing import Literal
 
+from agent_worker.agents import commands
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import WorkspaceName
+from agent_worker.core.errors import BadInput
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Transaction
+from agent_worker.service.agent_files import agent_edit
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.trust.allowances import THE_PROJECT, allowances_of
 from agent_worker.work.limits import Payer, WorkLimits, day_of, spent
-from agent_worker.workspaces import member_rows, workspace_rows
+from agent_worker.workspaces import member_rows, workspace_rows, workspace_state
 
 LATELY = 100  # pieces of work that ended last: what they descend from is still of interest
 
@@ -38,6 +41,47 @@ async def limits_list(service: Service, project: str | None = None) -> list[Limi
     waiting = await asyncio.to_thread(_waiting, service, loaded)
     found = await service.read(loaded, _allowances, service, loaded, own, now=service.now())
     return [replace(each, waits=waiting.get((_whose(each), each.unit), "")) for each in found]
+
+
+@operation("POST", "/workflows/{instance}/limits")
+async def limits_raise(
+    service: Service, instance: str, turns: int | None = None, usd: float | None = None, project: str | None = None
+) -> list[LimitUse]:
+    """Set what one request may use in a running instance, above what its file says: runs (`turns`) or money (`usd`).
+
+    What a limit has stopped there goes on. What was used counts on: `resume` grants the same once more instead.
+    """
+    granted = {name: float(value) for name, value in (("turns", turns), ("usd", usd)) if value is not None}
+    _check_numbers(granted, "say how many: turns, usd or both")
+    loaded = await service.project(project)
+    running = await service.instance(loaded, instance)
+    await service.write(loaded, _raise, running.id, granted, now=service.now())
+    return [each for each in await limits_list(service, project) if each.of == f"@{running.name}"]
+
+
+def _raise(tx: Transaction, workspace: str, granted: dict[str, float], *, now: int) -> None:
+    workspace_state.grant(tx, workspace, granted)
+    commands.resume_workspace(tx, workspace, forgives=False, now=now)
+
+
+@operation("POST", "/agents/{name}/limits")
+async def agent_limit(service: Service, name: str, usd_per_day: float, project: str | None = None) -> list[LimitUse]:
+    """Set in its file what an agent may spend in a day. What that limit has stopped goes on."""
+    _check_numbers({"usd_per_day": usd_per_day}, "")
+    made = await agent_edit(service, name, {"limits": {"usd_per_day": usd_per_day}}, project)
+    loaded = await service.project(project)
+    id = loaded.agents[made.name]
+    await service.write(loaded, commands.resume_agent, id, forgives=False, now=service.now())
+    service.runtime.supervisor.wake(id)
+    return [each for each in await limits_list(service, project) if each.of == made.name]
+
+
+def _check_numbers(given: dict[str, float], missing: str) -> None:
+    if not given:
+        raise BadInput(missing, hint="turns=100")
+    for name, value in given.items():
+        if not 0 < value < 1e9:
+            raise BadInput(f"{name}: {value:g} is not a limit one can have", hint="a number above 0")
 
 
 def _waiting(service: Service, loaded: LoadedProject) -> dict[tuple[str, str], str]:

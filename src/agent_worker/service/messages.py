@@ -238,20 +238,19 @@ def hand_over(
     if to.workspace is None:
         agent = agent_id(loaded, to.agent or "")
         receipt = routing.tell_agent(tx, agent, text, now=now, key=key)
-        name = str(agent_rows.identity(tx, agent)["name"])
-        return replace(receipt, woke=(name,), asleep=tuple(filter(None, [asleep(tx, agent)])))
+        me = agent_rows.identity(tx, agent)
+        return replace(receipt, woke=(str(me["name"]),), asleep=tuple(filter(None, [asleep(tx, me)])))
     workspace = workspace_rows.find_running(tx, to.workspace)
     speech = OutgoingMessage(workspace=workspace["id"], sender="user", text=text, to=to.agent)
     receipt = routing.say(tx, speech, now=now, key=key)
     members = member_rows.members_in(tx, workspace["id"]) if receipt.woke else {}
-    called = (asleep(tx, members[name], workspace) for name in receipt.woke)
+    called = (asleep(tx, agent_rows.identity(tx, members[name]), workspace) for name in receipt.woke)
     return replace(receipt, asleep=tuple(filter(None, called)))
 
 
-def asleep(tx: Transaction, agent: str, workspace: Row | None = None) -> str:
+def asleep(tx: Transaction, me: Row, workspace: Row | None = None) -> str:
     """An agent's address if it takes no work, or none of this workspace, until a person lets it; '' if it does."""
-    me = agent_rows.identity(tx, agent)
-    member = member_rows.member_row(tx, workspace["id"], agent) if workspace else None
+    member = member_rows.member_row(tx, workspace["id"], me["id"]) if workspace else None
     there = f"{member['name']}@{workspace_rows.name_of(workspace)}" if workspace and member else ""
     if member and member["away"]:
         return there

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from pathlib import Path
+from typing import Literal
 
 from agent_worker.core.disk_space import FreeSpace
+from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.core.later import dataclass
+from agent_worker.core.preferred import PROGRAMS, installed, model_of
+from agent_worker.definitions.fields import ModelName
 from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.team_templates import write_team
+from agent_worker.files.folder import disk_explained
 from agent_worker.service.agents import AgentView, agents_list
 from agent_worker.service.inbox import inbox_list
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.service.workflows import Running, instances_list
+from agent_worker.trust.powers import powers_of
+
+Template = Literal["review", "triage", "research", "debate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +45,14 @@ class Status:
     disk: FreeSpace
 
 
+@dataclass(frozen=True, slots=True)
+class ProjectMade:
+    project: str  #: its directory
+    template: str  #: which is also the name of its workflow
+    written: list[str]
+    kept: list[str]  #: files that were there already
+
+
 @operation("GET", "/projects")
 async def projects_list(service: Service) -> list[ProjectSummary]:
     """The projects that have been opened since the daemon started."""
@@ -54,6 +73,55 @@ async def status(service: Service, project: str | None = None) -> Status:
         waiting=len(await inbox_list(service, project)),
         disk=service.runtime.space.look(),
     )
+
+
+@operation("POST", "/projects")
+async def project_create(
+    service: Service,
+    directory: str,
+    template: Template = "review",
+    backend: str | None = None,
+    model: ModelName | None = None,
+) -> ProjectMade:
+    """Set up agents and a workflow in a directory, from a template, as `init` does there. It is made if it is missing.
+
+    Files that are there are left alone; then what the project could execute waits for approval, as always.
+    """
+    if backend not in (None, "mock", "sdk", *PROGRAMS):
+        raise BadInput(f"{backend!r} is no backend of a template", hint=f"one of mock, {', '.join(PROGRAMS)}")
+    given = await asyncio.to_thread(_full_path, directory)
+    if not (backend or model):
+        there = {each.variable for each in service.runtime.backends.keys.listing(None) if each.source != "unapproved"}
+        model = model_of(there)
+        backend = "sdk" if model else next(iter(installed()), "mock")
+    written, kept = await asyncio.to_thread(_set_up, Path(given), template, backend or "sdk", model)
+    loaded = await service.project(given)
+    if not kept:  # what our own command writes for the user is approved
+        for workflow in (None, *loaded.project.workflows.values()):
+            powers = await asyncio.to_thread(powers_of, loaded.project, workflow)
+            await asyncio.to_thread(service.runtime.gate.approve, loaded.project.root, powers)
+        await service.remake_kit(loaded)
+    return ProjectMade(str(loaded.project.root), template, written, kept)
+
+
+def _full_path(directory: str) -> str:
+    given = os.path.expanduser(directory.strip())
+    if not os.path.isabs(given):  # ours is not the directory that the caller is in
+        raise BadInput(f"{directory!r} is not a full path", hint="such as /home/me/project or ~/project")
+    return given
+
+
+def _set_up(root: Path, template: str, backend: str, model: str | None) -> tuple[list[str], list[str]]:
+    if not root.parent.is_dir():
+        raise NotFound(f"there is no directory {root.parent}", hint="name a folder in one that is there")
+    if root.exists() and not root.is_dir():
+        raise BadInput(f"{root} is a file", hint="name a folder")
+    with disk_explained():
+        root.mkdir(exist_ok=True)
+        written, kept = write_team(template, root, backend, model)
+    if not written:
+        raise Refused("everything is there already", hint=f"agent-worker run {template}")
+    return written, kept
 
 
 def _summary(project: ProjectFiles, *, gone: bool = False) -> ProjectSummary:

@@ -99,15 +99,23 @@ def free_from_others(tx: Transaction, owner: str) -> None:
     )
 
 
-def hold(tx: Transaction, fence: Fence) -> None:
-    """Prove the fence and keep it until the commit. Call first in every write of a loop."""
-    if not holds(tx, fence):
+def hold(tx: Transaction, fence: Fence) -> Row:
+    """Prove the fence and keep it until the commit; the agent. Call first in every write of a loop."""
+    # An update, not a select: on PostgreSQL it locks the row against a rival's claim.
+    row = tx.one(
+        """update agent set epoch = epoch where project = :project and id = :agent and owner = :owner and epoch = :epoch
+           returning *""",
+        agent=fence.agent,
+        owner=fence.owner,
+        epoch=fence.epoch,
+    )
+    if row is None:
         raise Fenced(f"agent {fence.agent} is run by another loop now")
+    return row
 
 
 def holds(tx: Transaction, fence: Fence, *, run: str | None = None) -> bool:
     """Is the fence good, and the run still open? If it is, both stay so until the commit."""
-    # An update, not a select: on PostgreSQL it locks the row against a rival's claim.
     held = tx.run(
         """update agent set epoch = epoch where project = :project and id = :agent and owner = :owner and epoch = :epoch
               and (cast(:run as text) is null or exists (

@@ -58,31 +58,36 @@ class Reached:
 
     reason: str
     pauses: Literal["context", "agent"]  #: the workspace (in direct messages, the agent), or the agent everywhere
+    which: str = ""  #: the key of a file that sets it: turns, usd (of a workflow), usd_per_day (of an agent)
+    number: float = 0
 
 
 def reached(limits: WorkLimits, spent: Spent) -> Reached | None:
     guess = {scope: " (estimated)" if scope in spent.estimated else "" for scope in ("root", "agent", "project")}
-    for limit, value, reason, pauses in (
-        (limits.runs_per_root, spent.runs, "one request has led to {} run{s}", "context"),
-        (limits.hops_per_root, spent.hops, "this is {} hop{s} away from the request that began it", "context"),
-        (limits.usd_per_root, spent.usd_root, "one request has cost {:.2f} USD" + guess["root"], "context"),
-        (limits.fruitless_runs, spent.fruitless, "{} run{s} in a row produced nothing new", "context"),
+    for limit, value, reason, pauses, which in (
+        (limits.runs_per_root, spent.runs, "one request has led to {} run{s}", "context", "turns"),
+        (limits.hops_per_root, spent.hops, "this is {} hop{s} away from the request that began it", "context", ""),
+        (limits.usd_per_root, spent.usd_root, "one request has cost {:.2f} USD" + guess["root"], "context", "usd"),
+        (limits.fruitless_runs, spent.fruitless, "{} run{s} in a row produced nothing new", "context", ""),
         (
             limits.usd_per_agent_day,
             spent.usd_agent,
             "this agent has spent {:.2f} USD today" + guess["agent"],
             "agent",
+            "usd_per_day",
         ),
         (
             limits.usd_per_project_day,
             spent.usd_project,
             "this project has spent {:.2f} USD today" + guess["project"],
             "agent",
+            "",
         ),
     ):
         if limit is not None and value >= limit:
             said = reason.format(value, s="" if value == 1 else "s")
-            return Reached(f"limit reached: {said} (limit {limit:g})", pauses)  # type: ignore[arg-type]
+            told = f"limit reached: {said} (limit {limit:g})"
+            return Reached(told, pauses, which, limit)  # type: ignore[arg-type]
     return None
 
 
@@ -99,10 +104,18 @@ def day_of(now: int) -> str:
 
 
 def spent(tx: Transaction, account: Payer, *, hop: int, fruitless: int, now: int) -> Spent:
-    day = day_of(now)
-    root = _tally(tx, "root", account.root, "")
-    agent = _tally(tx, "agent", account.agent, day)
-    project = _tally(tx, "project", "", day)
+    rows = tx.all(
+        """select * from tally
+            where project = :project
+              and (scope = 'root' and key = :root and day = ''
+                   or scope = 'agent' and key = :agent and day = :day
+                   or scope = 'project' and key = '' and day = :day)""",
+        root=account.root,
+        agent=account.agent,
+        day=day_of(now),
+    )
+    found = {row["scope"]: row for row in rows}
+    root, agent, project = (found.get(scope, _NOTHING) for scope in ("root", "agent", "project"))
     return Spent(
         runs=root["runs"] - root["forgiven_runs"],
         hops=hop - root["forgiven_hops"],
@@ -119,16 +132,6 @@ def spent(tx: Transaction, account: Payer, *, hop: int, fruitless: int, now: int
 _NOTHING = dict.fromkeys(
     ("runs", "tokens", "micros", "estimated", "forgiven_runs", "forgiven_micros", "forgiven_hops"), 0
 )
-
-
-def _tally(tx: Transaction, scope: str, key: str, day: str) -> dict[str, int]:
-    row = tx.one(
-        "select * from tally where project = :project and scope = :scope and key = :key and day = :day",
-        scope=scope,
-        key=key,
-        day=day,
-    )
-    return row or _NOTHING
 
 
 def count_run(tx: Transaction, root: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Literal
 
@@ -135,6 +136,18 @@ def set_status(tx: Transaction, workspace: str, agent: str, status: str) -> None
     )
 
 
+def allowance(tx: Transaction, workspace: str, agent: str) -> tuple[int, dict[str, float]]:
+    """How many runs in a row a member has had without anything new, and the limits that its instance was granted."""
+    row = tx.one(
+        """select w.granted, coalesce(m.fruitless, 0) as fruitless from workspace w
+             left join member m on m.project = :project and m.workspace = w.id and m.agent = :agent
+            where w.project = :project and w.id = :workspace""",
+        workspace=workspace,
+        agent=agent,
+    )
+    return (row["fruitless"], json.loads(row["granted"])) if row else (0, {})
+
+
 def mark_seen(tx: Transaction, workspace: str, agent: str, seq: int) -> None:
     tx.run(
         """update member set seen = :seq
@@ -155,6 +168,19 @@ def count_fruitless(tx: Transaction, workspace: str, agent: str, *, fruitful: bo
         fruitful=int(fruitful),
     )
     return int(row["fruitless"]) if row else 0
+
+
+def end_run(tx: Transaction, workspace: str, agent: str, *, seen: int, fruitful: bool) -> None:
+    """Note what a member's run has seen, and whether it has produced anything new."""
+    tx.run(
+        """update member set seen = case when seen < :seen then :seen else seen end,
+                  fruitless = case when :fruitful = 1 then 0 else fruitless + 1 end
+            where project = :project and workspace = :workspace and agent = :agent""",
+        workspace=workspace,
+        agent=agent,
+        seen=seen,
+        fruitful=int(fruitful),
+    )
 
 
 def show_all(tx: Transaction, workspace: str) -> None:

@@ -31,6 +31,7 @@ from agent_worker.daemon.web.frame import (
     waits,
     when,
 )
+from agent_worker.daemon.web.limits import limits_section
 from agent_worker.daemon.web.markup import Html, h
 from agent_worker.daemon.web.memory import memory_section
 from agent_worker.daemon.web.prose import prepared, prose
@@ -77,7 +78,8 @@ async def agent(service: Service, name: str, project: str | None = None) -> View
                 "aside",
                 panel(
                     section("Queue", _queue(found.queue), answer("queue-told")),
-                    section("Schedule", _timers(timers)),
+                    section("Schedule", _timers(timers, name, project)),
+                    await limits_section(service, name, project, editable=bool(found.agent.file)),
                     section("Runs", _runs(done, project)),
                     src=source("agent", name=name, project=project),
                     part="work",
@@ -182,20 +184,38 @@ def _queue(queue: Sequence[Work]) -> Html:
     return h("div", [[h("h3", lane), h("ul", map(entry, works))] for lane, works in lanes if works], class_="queue")
 
 
-def _timers(timers: Sequence[Scheduled]) -> Html:
-    if not timers:
-        return empty("Wakes only when called.")
+def _timers(timers: Sequence[Scheduled], name: str, project: str | None) -> Html:
+    def entry(timer: Scheduled) -> Html:
+        clear = form(
+            f"DELETE /schedules/{quote(timer.target, safe='')}",
+            button("Clear", class_="quiet"),
+            label=f"Clear the schedule of {timer.target}",
+            class_="inline",
+            project=project,
+        )
+        return h(
+            "li",
+            h("span", timer.told, title=timer.wakeup),
+            f": {timer.prompt} ",
+            h("span", "next ", when(timer.due_at, day=True), class_="less") if timer.due_at else None,
+            clear if timer.set_by == "person" else None,
+            data_key=f"timer-{timer.target}",
+        )
+
+    wakeup = h("input", name="wakeup", required=True, placeholder="1h, 9:00 or a cron line", aria_label="When it wakes")
+    prompt = h("input", name="prompt", placeholder="what it is told then", aria_label="What it is told then")
+    put = form(
+        f"PUT /schedules/{quote(name, safe='')}",
+        wakeup,
+        prompt,
+        button("Set it"),
+        label="Set the schedule",
+        project=project,
+    )
     return h(
-        "ul",
-        [
-            h(
-                "li",
-                h("span", timer.told, title=timer.wakeup),
-                f": {timer.prompt} ",
-                h("span", "next ", when(timer.due_at, day=True), class_="less") if timer.due_at else None,
-            )
-            for timer in timers
-        ],
+        "div",
+        h("ul", map(entry, timers)) if timers else empty("Wakes only when called."),
+        h("details", h("summary", "Set"), put, data_key="timer-set"),
     )
 
 

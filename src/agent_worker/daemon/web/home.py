@@ -33,6 +33,7 @@ from agent_worker.daemon.web.frame import (
     when,
 )
 from agent_worker.daemon.web.markup import Child, Html, h
+from agent_worker.daemon.web.projects import welcome
 from agent_worker.daemon.web.starting import again, start_button
 from agent_worker.service import overview, projects, runs, trust, workflows
 from agent_worker.service.inbox import Item
@@ -53,7 +54,7 @@ async def home(service: Service) -> View:
     found = await of_each(service, projects.status)
     gone = (await known_projects(service))[1]
     if not found and not gone:
-        return View("Home", _welcome())
+        return View("Home", welcome())
     now = await of_each(service, overview.overview)
     several = len(found) > 1
     items = await inbox.waiting(service)
@@ -62,7 +63,13 @@ async def home(service: Service) -> View:
     return View(
         "Home",
         panel(
-            h("header", h("h1", "Now"), h("span", _at_a_glance(found, now), class_="less"), class_="bar"),
+            h(
+                "header",
+                h("h1", "Now"),
+                h("span", _at_a_glance(found, now), class_="less"),
+                h("a", "New project", href="#/new-project", class_="less"),
+                class_="bar",
+            ),
             section("Waits for you", _waiting(items)) if items else None,
             h(
                 "div",
@@ -320,26 +327,4 @@ def _sign_out() -> Html:
         h("span", "A page stays signed in for thirty days. This signs out all of them.", class_="less"),
         label="Sign out",
         class_="inline",
-    )
-
-
-def _welcome() -> Html:
-    steps = (
-        ("agent-worker init", "in a directory of yours: writes two agents and a workflow"),
-        ("agent-worker start review", "puts them to work; this page shows them at once"),
-        ("agent-worker new -m anthropic/claude-sonnet-5-5", "or just one agent to talk to"),
-    )
-    return h(
-        "div",
-        h("h1", "No project yet"),
-        h("p", "A project is a directory with agents and workflows in it. The first command makes one:", class_="lead"),
-        h("dl", [[h("dt", h("code", command)), h("dd", about)] for command, about in steps], class_="steps"),
-        h("p", "Or watch three mock agents review a change. It needs no key and costs nothing.", class_="lead"),
-        form(
-            "POST /demo",
-            button("Watch the demo"),
-            label="Watch the demo",
-            then="#/workspace/{name}?in={project}",
-        ),
-        class_="plain welcome",
     )

@@ -10,7 +10,9 @@ from urllib.parse import quote
 
 from agent_worker.core.text import plural
 from agent_worker.daemon.web.every_project import of_each
+from agent_worker.daemon.web.failures import mends
 from agent_worker.daemon.web.frame import View, button, empty, form, link, panel, source, when
+from agent_worker.daemon.web.limits import raise_form
 from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.daemon.web.prose import prepared, prose
 from agent_worker.service import inbox
@@ -43,7 +45,7 @@ _WORDS = {"dismiss": "Dismiss", "retry": "Retry", "answer": "Answer", "approve":
 #: How far a yes to a call reaches → what its button says, and the key that presses it.
 _SCOPES = {"once": ("Approve once", "a"), "run": ("For this run", "r"), "always": ("Always exactly this", "")}
 _KEYS = {"approve": "a", "deny": "x", "retry": "r"}
-_OF_VETO = {"approve": "Let it stand", "deny": "Veto"}
+_OTHER_WORDS = {"veto": {"approve": "Let it stand", "deny": "Veto"}, "limit": {"retry": "Grant the same again"}}
 #: Shown where a team talks. Votes have a card of their own there, and who calls on the person does so in words.
 HERE = frozenset(inbox.CAN) - {"vote", "veto", "mention", "feedback", "space"}
 
@@ -123,12 +125,21 @@ def item_card(root: str, item: Item, *, here: bool = False) -> Html:
         ),
         h("div", prose(item.reason), class_="prose reason") if item.reason else None,
         _call(item) if item.tool else h("div", prose(_text(item)), class_="prose"),
+        mends(item.remedy, item.agent, root, item.workspace),
         _answers(item),
+        _raise(root, item),
         class_=f"item {item.kind}",
         data_key=item.id,
         data_entry=True,
         data_kind=item.kind,
     )
+
+
+def _raise(root: str, item: Item) -> Html | None:
+    """A limit that a number of its own can be given, where somebody is still there to go on."""
+    of = item.agent if item.limit == "usd_per_day" else f"@{item.workspace}"
+    known = item.limit and (item.workspace or item.limit == "usd_per_day") and "retry" in item.answers
+    return raise_form(item.limit, of, root, now=item.allowed) if known else None
 
 
 def _call(item: Item) -> Html:
@@ -191,7 +202,7 @@ def _buttons(item: Item, answer: str) -> list[Html]:
 
 
 def _plain_button(item: Item, answer: str) -> Html:
-    words = {**_WORDS, **(_OF_VETO if item.kind == "veto" else {})}
+    words = {**_WORDS, **_OTHER_WORDS.get(item.kind, {})}
     quiet = answer != item.answers[0] or answer == "dismiss"
     press = _KEYS.get(answer, "")
     return _button(words[answer], press=press, given={"action": answer}, quiet=quiet, checked=answer == "answer")

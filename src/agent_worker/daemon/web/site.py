@@ -17,50 +17,11 @@ from agent_worker.core.errors import BadInput
 from agent_worker.core.text import plural
 from agent_worker.daemon.http.request_guard import LASTING, Tokens
 from agent_worker.daemon.http.routes import Endpoint, Routes, arguments, failure, route
-from agent_worker.daemon.web import (
-    agents,
-    approvals,
-    conversation,
-    definitions,
-    documents,
-    exporting,
-    home,
-    inbox,
-    making,
-    memory,
-    proposals,
-    run_steps,
-    runs,
-    search,
-    side,
-    starting,
-    workspaces,
-)
 from agent_worker.daemon.web.login import SECONDS, LoginCodes, PageTokens
+from agent_worker.daemon.web.views import VIEWS
 from agent_worker.files.root import Root
-from agent_worker.service.operation import Operation, operations_in
 from agent_worker.service.service import Service
 
-_MODULES = (
-    side,
-    home,
-    starting,
-    approvals,
-    making,
-    exporting,
-    workspaces,
-    conversation,
-    documents,
-    proposals,
-    agents,
-    memory,
-    definitions,
-    runs,
-    run_steps,
-    inbox,
-    search,
-)
-VIEWS: tuple[Operation, ...] = tuple(each for module in _MODULES for each in operations_in(module))
 _KINDS = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _STATIC = resources.files(__package__) / "static"
 _STYLES = sorted(

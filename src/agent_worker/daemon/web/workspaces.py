@@ -25,6 +25,7 @@ from agent_worker.daemon.web.frame import (
     team_state,
     waits,
 )
+from agent_worker.daemon.web.limits import limits_section
 from agent_worker.daemon.web.markup import Html, h, join
 from agent_worker.daemon.web.proposals import card, proposal_views
 from agent_worker.daemon.web.team_map import team_map
@@ -160,6 +161,7 @@ async def _team(service: Service, found: Running, project: str | None) -> Html:
         section("Members", h("ul", [_member(m, project) for m in found.members], class_="members")),
         _votes([each for each in known.values() if each.state == "open"], found.name, project),
         section("Documents", _names(names, found.name, project)),
+        await limits_section(service, f"@{found.name}", project) if found.state in ("running", "paused") else None,
         src=source("workspace", at=found.name, project=project, tab="team"),
         on=_TEAM_EVENTS,
         of=found.id,

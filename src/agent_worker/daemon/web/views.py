@@ -1,0 +1,47 @@
+"""Every view of the page: operations that answer with HTML, one file per thing that is looked at."""
+
+from __future__ import annotations
+
+from agent_worker.daemon.web import (
+    agents,
+    approvals,
+    conversation,
+    definitions,
+    documents,
+    exporting,
+    home,
+    inbox,
+    making,
+    memory,
+    projects,
+    proposals,
+    run_steps,
+    runs,
+    search,
+    side,
+    starting,
+    workspaces,
+)
+from agent_worker.service.operation import Operation, operations_in
+
+_MODULES = (
+    side,
+    home,
+    projects,
+    starting,
+    approvals,
+    making,
+    exporting,
+    workspaces,
+    conversation,
+    documents,
+    proposals,
+    agents,
+    memory,
+    definitions,
+    runs,
+    run_steps,
+    inbox,
+    search,
+)
+VIEWS: tuple[Operation, ...] = tuple(each for module in _MODULES for each in operations_in(module))
