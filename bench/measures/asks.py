@@ -46,8 +46,9 @@ class _Asking:
     taken: dict[tuple[str, int], Series] = field(default_factory=dict)
 
     async def figures(self) -> list[Figure]:
-        made = await Wire(self.house).ask("POST", "/tokens", project=self.project, name="bench")
-        self.token = made["token"]
+        wire = Wire(self.house)
+        self.token = (await wire.ask("POST", "/tokens", project=self.project, name="bench"))["token"]
+        wire.close()
         for _ in range(ROUNDS):
             await self._round("serve", 1, self._serve)
             await self._round("door", 1, self._by_door)

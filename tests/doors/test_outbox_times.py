@@ -39,7 +39,7 @@ class Told:
     async def stored(self, holds: Callable[[list[Row]], bool]) -> None:
         """Until it holds of what is still to be told: nobody hears of what the sender notes."""
         async with asyncio.timeout(PATIENCE):
-            while not holds(await self.team.read(stored.outbox)):
+            while not holds(await self.team.read(stored.outbox)):  # noqa: ASYNC110 — as in tests/patience.py
                 await asyncio.sleep(0.01)
 
     async def elapse(self, **time: float) -> None:
