@@ -97,6 +97,16 @@ def places(guest: Visit) -> dict[str, str]:
         "agent": guest.place("agent/alice"),
         "long-name": guest.place(f"agent/{LONG_NAME}"),
         "run": guest.place(f"run/{run}"),
+        "file": guest.place("file/.agents%2Falice.yaml"),
+        "audit": guest.place("audit/alice"),
+        "new-agent": guest.place("new/agent"),
+        "new-project": "#/new-project",
+        "new-document": guest.place("new-document/review"),
+        "new-proposal": guest.place("new-proposal/review"),
+        "start": guest.place("start/review"),
+        "approval": guest.place("approval"),
+        "search": "#/search/alice",
+        "team": guest.workspace(tab="team"),
         "nowhere": "#/workspace/nope",
     }
 
@@ -112,6 +122,7 @@ def take(browser: Browser, daemon: Served, width: int, scheme: Literal["light", 
         guest.go("#/home")
         page.reload()
         page.locator("#side li", has_text="colleague-59").wait_for(state="attached")
+        page.locator("#main[data-place] .home").wait_for()  # a view that comes closes the menu
         if width < 720:
             page.get_by_role("button", name="Menu").click()
         yield picture(page, f"sixty-agents-{width}-{scheme}")

@@ -250,3 +250,18 @@ async def test_usage_comes_from_the_ledger(tmp_path: Path, server: ModelServer) 
             assert apart.usage is not None
             assert (apart.usage.input_tokens, apart.usage.output_tokens) == (1000, 7)
             assert apart.model_extra["agent_worker"]["usd"] > 0
+
+
+def test_a_question_to_a_team_says_whom_it_called_on_or_that_it_was_nobody(
+    client: openai.OpenAI, daemon: Served
+) -> None:
+    (daemon.project / ".workflows" / "open.yaml").write_text("agents: { alice: { ref: alice }, bob: { ref: bob } }\n")
+    for text, woke in (("@bob look", ["bob"]), ("@alice @bob look", ["alice", "bob"])):
+        answer = client.chat.completions.create(model="@open:talk", messages=chat(text))
+        assert answer.model_extra
+        assert answer.model_extra["agent_worker"]["woke"] == woke
+        ticket = daemon.do("POST", "/tickets/ask", agent="@open:talk", message=text)
+        assert ticket["woke"] == woke
+        assert daemon.client.request("GET", f"/tickets/{ticket['id']}")[1]["woke"] == woke, "and when it is asked again"
+    with pytest.raises(openai.BadRequestError, match="nobody was called on; @alice and @bob are here"):
+        client.chat.completions.create(model="@open:talk", messages=chat("look"))

@@ -67,7 +67,14 @@ def places(guest: Visit) -> dict[str, str]:
         "run": guest.place(f"run/{run}"),
         "file": guest.place("file/.agents%2Falice.yaml"),
         "new": guest.place("new/workflow"),
-        "search": "#/search/plan",
+        "search": "#/search/alice",
+        "audit": guest.place("audit/alice"),
+        "new-agent": guest.place("new/agent"),
+        "new-project": "#/new-project",
+        "new-document": guest.place("new-document/review"),
+        "new-proposal": guest.place("new-proposal/review"),
+        "start": guest.place("start/review"),
+        "approval": guest.place("approval"),
         "nowhere": "#/workspace/nope",
     }
 

@@ -41,6 +41,10 @@ def test_a_question_is_answered_in_the_channel_by_the_button_of_an_option(guest:
     card = page.locator(".log .item", has_text="Tea or coffee?")
     card.wait_for()
     assert page.locator(".members li", has_text="waits for you").count() == 1
+    page.set_viewport_size({"width": 390, "height": 800})
+    asked = card.get_by_text("Tea or coffee?").bounding_box()
+    assert asked, "it is shown"
+    assert asked["height"] < 40, "in one line, also on a phone"
     card.get_by_role("button", name="tea").click()
     page.locator(".rows .msg", has_text="I will bring it").wait_for()
     page.locator(".log .item").wait_for(state="detached")

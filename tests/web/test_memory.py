@@ -54,3 +54,24 @@ def test_a_dispute_is_decided_on_the_page(guest: Visit) -> None:
         "working": "We deploy on Mondays",
         "archive": "We deploy on Fridays",
     }
+
+
+def test_the_audit_says_who_did_what_to_it_and_that_it_is_whole(guest: Visit) -> None:
+    guest.daemon.do("PUT", "/agents/alice/memory", key="audited", value="once")
+    page = guest.open(guest.place("agent/alice"))
+    page.get_by_role("link", name="Audit").click()
+    page.get_by_role("row", name="audited").first.wait_for()
+    assert page.get_by_text("The record is whole.").is_visible()
+
+
+def test_the_versions_of_a_soul_show_what_changed_and_one_goes_back(guest: Visit) -> None:
+    before = guest.daemon.ask("GET", guest.daemon.query("/agents/alice/soul")).json["text"]
+    guest.daemon.do("PUT", "/agents/alice/soul", text="role: gardener\n", was=before)
+    now = guest.daemon.ask("GET", guest.daemon.query("/agents/alice/soul")).json["text"]
+    guest.daemon.do("PUT", "/agents/alice/soul", text="role: cook\n", was=now)
+    page = guest.open(guest.place("agent/alice"))
+    page.get_by_text("Versions", exact=True).click()
+    page.locator(".diff .added", has_text="role: cook").wait_for()
+    assert page.locator(".diff .removed", has_text="role: gardener").count() == 1
+    page.get_by_role("form", name="Go back to version 2").get_by_role("button").click()
+    page.locator("dl.soul", has_text="gardener").wait_for()

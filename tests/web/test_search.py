@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.shells.served import Served, served
-from tests.web.browser import Visit, needs_chromium, say, start
+from tests.web.browser import Visit, needs_chromium, say, start, wait
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +37,41 @@ def test_a_name_is_opened_at_once_and_everything_can_be_searched_for_it(guest: V
     page.keyboard.press("/")
     page.keyboard.type("ali")
     page.get_by_role("link", name="Search everything").click()
-    page.locator(".results").get_by_role("link", name="alice").click()
+    page.locator(".results").get_by_role("link", name="alice", exact=True).click()
     page.get_by_role("heading", name="alice").wait_for()
 
 
 @pytest.mark.parametrize("query", ["", " ", "%25%22%27", "*", "(((", "zzzz-nothing", "x" * 3000, "@"])
 def test_whatever_is_searched_for_is_answered(daemon: Served, query: str) -> None:
     assert daemon.ask("GET", f"/page/search?query={query.replace(' ', '+')}").status == 200
+
+
+@needs_chromium
+def test_memory_runs_and_commands_are_found_and_opened_by_keys_alone(guest: Visit) -> None:
+    daemon = guest.daemon
+    daemon.do("PUT", "/agents/alice/memory", key="drink", value="oolong, never sugar")
+    daemon.do("POST", "/ask", agent="bob", message="say something")
+    page = guest.open("#/home")
+
+    def found(query: str, kind: str, name: str) -> None:
+        page.keyboard.press("Control+k")
+        page.keyboard.type(query)
+        page.keyboard.press("Enter")
+        page.locator(".results li", has_text=kind).filter(has_text=name).first.wait_for()
+
+    def opened(name: str) -> None:
+        page.keyboard.press("j")
+        while name not in page.evaluate("document.activeElement.textContent"):
+            page.keyboard.press("j")
+        page.keyboard.press("Enter")
+
+    found("oolong sugar", "memory", "alice / drink")
+    opened("alice / drink")
+    page.get_by_role("heading", name="alice").wait_for()
+    found("bob done", "run", "bob")
+    opened("bob")
+    wait(page, "() => location.hash.startsWith('#/run/')")
+    found("new agent", "command", "New agent")
+    opened("New agent")
+    page.get_by_label("File", exact=True).wait_for()
+    found("new project", "command", "New project")

@@ -114,6 +114,10 @@ class ChannelRun(Followed):
         )
 
     async def _conclude(self) -> Served | AgentWorkerError:
+        came = await self._came()
+        return replace(came, woke=list(self._said.woke)) if isinstance(came, Served) else came
+
+    async def _came(self) -> Served | AgentWorkerError:
         left = await self._database.read(_left, self._said)
         content, usage = await self._database.read(_answer, self._said)
         if self.leaves_when_asked and self._rests(left):
@@ -141,7 +145,7 @@ def _say(
     if receipt.seq is not None and not receipt.woke:  # and so it is not said at all
         told = receipt.told or nobody_called(receipt.members)
         raise BadInput(told, hint="call on a member: @name …; or name one in the workflow's file: desk: name")
-    return replace(_said(tx, receipt.id), woke=receipt.woke)
+    return _said(tx, receipt.id)
 
 
 def _said(tx: Transaction, message: str) -> SaidThere:
@@ -153,7 +157,13 @@ def _said(tx: Transaction, message: str) -> SaidThere:
     )
     if row is None or row["sender"] != "user":
         raise NotFound(f"there is no message {message}", hint="agent-worker peek")
-    return SaidThere(row["workspace"], message, row["seq"], row["at"])
+    called = tx.all(
+        """select b.name from delivery d
+             join member b on b.project = :project and b.workspace = d.workspace and b.agent = d.agent
+            where d.project = :project and d.message = :id order by b.name""",
+        id=message,
+    )
+    return SaidThere(row["workspace"], message, row["seq"], row["at"], tuple(each["name"] for each in called))
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ class Served:
     summary: Summary | None = None  #: of a workflow
     waits_for: list[str] = field(default_factory=list)  #: the items of the inbox that wait for the person
     run: str = ""  #: of an agent: the run that answered
+    woke: list[str] = field(default_factory=list)  #: of what was said in a channel: whom it called on
 
 
 async def listening(service: Service, *, until: asyncio.Event) -> Follower:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 from agent_worker.core.clock import micros
@@ -48,6 +49,34 @@ async def search(
     found = await search_in(runtime.registry.libraries, database, runtime.clock, workspaces, find)
     named = {each["id"]: each for each in workspaces}
     return [_found(each, named[each.entry.scope]) for each in found]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptResult:
+    """Something that an agent keeps: a memory, or a paragraph of a note."""
+
+    agent: str
+    kind: str  #: memory | note
+    label: str  #: the key, or the title of the note
+    text: str
+    why: str
+
+
+@operation("GET", "/search/kept")
+async def search_kept(service: Service, query: str, limit: int = 10, project: str | None = None) -> list[KeptResult]:
+    """What answers a question best, of what the agents of a project remember and have noted. Only for the person."""
+    loaded = await service.project(project)
+    now, most = service.runtime.clock.now(), max(1, min(limit, 100))
+    found: list[tuple[float, KeptResult]] = []
+    for name, id in loaded.agents.items():
+        worker = service.runtime.registry.own(id)
+        if worker is None or worker.home is None:
+            continue
+        look = partial(worker.library.search, query, now=now, kinds=("memory", "note"), limit=most)
+        for each in await asyncio.to_thread(look):
+            entry = each.entry
+            found.append((each.score, KeptResult(name, entry.kind, entry.label or entry.id, entry.text, each.why)))
+    return [each for _, each in sorted(found, key=lambda pair: -pair[0])[:most]]
 
 
 def _found(each: Recalled, workspace: Row) -> SearchResult:

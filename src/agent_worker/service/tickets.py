@@ -62,6 +62,7 @@ class Ticket:
     usage: UsageTotals = field(default_factory=UsageTotals)
     run: str = ""  #: of an agent: the run that answered, for run_explain
     at: str = ""  #: of a team: where it can be read, for channel_read and doc_read
+    woke: list[str] = field(default_factory=list)  #: of what was said in a channel: whom it called on
 
 
 @operation("POST", "/tickets/ask", tool="agent_ask")
@@ -160,14 +161,20 @@ async def _waited(service: Service, loaded: LoadedProject, work: Followed, id: s
     finally:
         await work.close()
     at, said = await service.read(loaded, _said, id)
-    return await _ticket(service, id, came, list(happened), at, said)
+    return await _ticket(service, id, came, list(happened), at, said, list(work.begun().get("woke", ())))
 
 
 async def _ticket(
-    service: Service, id: str, came: Served | AgentWorkerError | None, doing: list[str], at: str, said: list[SaidBy]
+    service: Service,
+    id: str,
+    came: Served | AgentWorkerError | None,
+    doing: list[str],
+    at: str,
+    said: list[SaidBy],
+    woke: list[str],
 ) -> Ticket:
     if came is None:
-        return Ticket(id, "working", next=f"call work_wait with id {id}", said=said, doing=doing, at=at)
+        return Ticket(id, "working", next=f"call work_wait with id {id}", said=said, doing=doing, at=at, woke=woke)
     if isinstance(came, AgentWorkerError):
         return Ticket(id, "failed", reason=came.message, next=came.hint, said=said, at=at)
     items = [await inbox_show(service, each) for each in came.waits_for]
@@ -187,6 +194,7 @@ async def _ticket(
         usage=came.usage,
         run=came.run,
         at=at,
+        woke=woke,
     )
 
 

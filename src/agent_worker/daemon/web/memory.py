@@ -46,6 +46,7 @@ def memory_section(remembered: Remembered, found: AgentDetail, name: str, projec
         [_dispute(each) for each in remembered.disputes],
         shown,
         h("details", h("summary", "Add"), _remember(name, project, None), data_key="memory-add"),
+        h("p", h("a", "Audit", href=link("audit", name, project=project)), ": who did what to it", class_="less"),
     )
 
 

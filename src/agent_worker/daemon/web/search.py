@@ -1,29 +1,38 @@
-"""Search over everything: names, what was said and written in workspaces, by the index that agents use."""
+"""Search over everything: names, commands, runs; what was said and written in workspaces, and what agents keep, by the
+index that agents use."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import PurePath
 
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.daemon.web.every_project import of_each
 from agent_worker.daemon.web.frame import View, empty, link, section, shown_name, when
 from agent_worker.daemon.web.markup import Html, h
-from agent_worker.service import projects, search
+from agent_worker.definitions.project import AGENTS
+from agent_worker.service import projects, runs, search
+from agent_worker.service.agents import AgentView
 from agent_worker.service.operation import operation
 from agent_worker.service.projects import Status
-from agent_worker.service.search import SearchResult
+from agent_worker.service.runs import Run
+from agent_worker.service.search import KeptResult, SearchResult
 from agent_worker.service.service import Service
 
 LONGEST = 400  #: characters of a query, and of what is shown of a result
 MOST = 12  #: results of one project
+RUNS = 500  #: that are looked through
+EVERYWHERE = (("Home", "#/home"), ("Inbox", "#/inbox"), ("New project", "#/new-project"))
 
 
 @operation("GET", "/page/search")
 async def search_view(service: Service, query: str) -> View:
-    """What of all projects answers a query: agents and workspaces by name, messages and documents by their words."""
+    """What of all projects answers a query: places, commands and runs by name, what was said and kept by its words."""
     query = query.strip()[:LONGEST]
     found = [part for _, part in await of_each(service, partial(_of_project, query=query)) if part] if query else []
+    everywhere = [_command(text, href) for text, href in EVERYWHERE if query and _fits(query, text)]
+    found = [h("ul", everywhere, class_="list results"), *found] if everywhere else found
     nothing = empty(f"Nothing is found for “{query}”." if query else "Write what you look for.")
     title = f"Search: {query}" if query else "Search"
     return View(title, h("div", h("header", h("h1", title), class_="bar"), found or nothing, class_="plain search"))
@@ -36,8 +45,76 @@ async def _of_project(service: Service, root: str, *, query: str) -> Html | None
         said = await search.search(service, query, limit=MOST, project=root)
     except AgentWorkerError:  # a query of signs only finds nothing
         said = []
-    results = [_result(each, root) for each in said]
-    return section(status.project.name, h("ul", names, results, class_="list results")) if names or results else None
+    newest = await runs.runs_list(service, root, limit=RUNS)
+    found = [
+        *names,
+        *[_command(text, href) for text, href in _commands(status, root) if _fits(query, text)],
+        *[_result(each, root) for each in said],
+        *[_kept(each, root) for each in await _kept_by_agents(service, query, root)],
+        *[_run(each, root) for each in newest if _fits(query, _words(each))][:MOST],
+    ]
+    return section(status.project.name, h("ul", found, class_="list results")) if found else None
+
+
+async def _kept_by_agents(service: Service, query: str, root: str) -> list[KeptResult]:
+    try:
+        return await search.search_kept(service, query, limit=MOST, project=root)
+    except AgentWorkerError:  # as above, or a folder that cannot be read
+        return []
+
+
+def _fits(query: str, text: str) -> bool:
+    """Whether a text has every word of the query."""
+    return all(word in text.lower() for word in query.lower().split())
+
+
+def _commands(found: Status, root: str) -> list[tuple[str, str]]:
+    """What can be done in a project, and where."""
+    teams = [each.name for each in found.instances if each.state in ("running", "paused")]
+    return [
+        ("New agent", link("new", "agent", project=root)),
+        ("New workflow", link("new", "workflow", project=root)),
+        ("Approve what this project does", link("approval", "", project=root)),
+        *((f"Start {name}", link("start", name, project=root)) for name in found.workflows),
+        *((f"New document in @{name}", link("new-document", name, project=root)) for name in teams),
+        *((f"New proposal in @{name}", link("new-proposal", name, project=root)) for name in teams),
+        *((f"Edit the file of {each.name}", _file_of(each, root)) for each in found.agents if each.file),
+    ]
+
+
+def _file_of(agent: AgentView, root: str) -> str:
+    return link("file", f"{AGENTS}/{PurePath(agent.file).name}", project=root)
+
+
+def _command(text: str, href: str) -> Html:
+    return h("li", h("span", "command", class_="tag"), h("a", text, href=href, class_="name"), data_entry=True)
+
+
+def _words(run: Run) -> str:
+    return f"{run.id} {run.agent} @{run.workspace} {run.state} {run.model} {run.text} {run.reason}"
+
+
+def _run(run: Run, root: str) -> Html:
+    where = f" in @{run.workspace}" if run.workspace else ""
+    return h(
+        "li",
+        h("span", "run", class_="tag"),
+        h("a", f"{run.agent}{where}", href=link("run", run.id, project=root), class_="name"),
+        h("span", run.state, " ", when(run.started_at, day=True), class_="less"),
+        h("p", (run.reason or run.text)[:LONGEST], class_="found"),
+        data_entry=True,
+    )
+
+
+def _kept(each: KeptResult, root: str) -> Html:
+    return h(
+        "li",
+        h("span", each.kind, class_="tag"),
+        h("a", f"{each.agent} / {each.label}", href=link("agent", each.agent, project=root), class_="name"),
+        h("p", each.text[:LONGEST], class_="found"),
+        h("p", each.why, class_="less"),
+        data_entry=True,
+    )
 
 
 def _names(found: Status, root: str, query: str) -> Sequence[Html]:

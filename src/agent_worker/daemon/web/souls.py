@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from agent_worker.daemon.web.diffs import diff_lines
 from agent_worker.daemon.web.frame import button, changes, empty, form, of_project, section
 from agent_worker.daemon.web.markup import Html, h
 from agent_worker.service import soul
@@ -41,6 +42,10 @@ def _plain(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
+def _diff(text: str) -> Html:
+    return h("pre", diff_lines(text.splitlines()), class_="diff", tabindex=0)
+
+
 def _proposal(each: ProposedChange, name: str, project: str | None) -> Html:
     """One change, with what it rests on, to be approved or rejected in place."""
     rests_on = [h("li", f"{piece.get('day', '')} ", h("q", piece.get("quote", ""))) for piece in each.evidence]
@@ -51,7 +56,7 @@ def _proposal(each: ProposedChange, name: str, project: str | None) -> Html:
     return h(
         "div",
         h("p", f"Proposed by {'the agent itself' if each.by == 'agent' else each.by}, until {each.expires}:"),
-        h("pre", each.diff),
+        _diff(each.diff),
         h("ul", rests_on, class_="less"),
         form(
             f"POST /agents/{quote(name)}/soul/proposals/{quote(each.id)}",
@@ -101,7 +106,7 @@ def _versions(versions: Sequence[VersionShown], now: int, name: str, project: st
         return h(
             "li",
             h("p", f"{each.number}: {each.reason}", h("span", f" {each.by} {each.at[:10]}", class_="less")),
-            h("pre", each.diff) if each.diff else None,
+            _diff(each.diff) if each.diff else None,
             back if each.number != now else None,
             data_key=f"soul-{each.number}",
         )

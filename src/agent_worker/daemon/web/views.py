@@ -5,6 +5,7 @@ from __future__ import annotations
 from agent_worker.daemon.web import (
     agents,
     approvals,
+    audits,
     conversation,
     definitions,
     documents,
@@ -38,6 +39,7 @@ _MODULES = (
     proposals,
     agents,
     memory,
+    audits,
     definitions,
     runs,
     run_steps,

@@ -161,6 +161,7 @@ def more_about(served: Served) -> dict[str, Any]:
         "state": served.state,
         "reason": served.reason,
         "waits_for": served.waits_for,
+        "woke": served.woke,
         "usd": served.usage.usd,
         "estimated": served.usage.estimated,
     }

@@ -7,7 +7,7 @@ const KEYS = [
   ["r", "approve it for the whole run; retry what failed"],
   ["1 … 9", "answer it with that option"],
   ["c", "write a message"],
-  ["/ · Ctrl-K", "find an agent or a workspace; Enter without one searches everything"],
+  ["/ · Ctrl-K", "find a name; where none fits, Enter searches everything: words, runs, memory, commands"],
   ["g h", "home"],
   ["g i", "inbox"],
   ["g w", "the first workspace"],
