@@ -17,6 +17,7 @@ from agent_worker.definitions.project import ProjectFiles
 from agent_worker.definitions.team_templates import write_team
 from agent_worker.files.folder import disk_explained
 from agent_worker.service.agents import AgentView, agents_list
+from agent_worker.service.hosts import HostView, hosts_list
 from agent_worker.service.inbox import inbox_list
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -45,6 +46,7 @@ class Status:
     broken: dict[str, str]  #: workflows whose file cannot be used, with what is wrong
     waiting: int  #: items in the person's inbox
     disk: FreeSpace
+    hosts: list[HostView]  #: that share the work; none where this daemon keeps its state for itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ async def status(service: Service, project: str | None = None) -> Status:
         broken={name: in_lines(wrong) for name, wrong in sorted(loaded.project.broken_workflows.items())},
         waiting=len(await inbox_list(service, project)),
         disk=service.runtime.space.look(),
+        hosts=await hosts_list(service),
     )
 
 
