@@ -47,7 +47,7 @@ NOW = datetime(2026, 6, 1, 9, 0, tzinfo=UTC)
 DEPTHS = (5, 10, 20)
 HAYSTACK = 100_000  # invented entries among which the real ones are looked for
 SIZES = (10_000, 100_000)  # of what is searched for its speed
-BEFORE = "f63e49c"  # ranked each turn by its own words and age alone
+BEFORE = "817bc61"  # ranked each turn by its own words and age alone
 WRITTEN = "Written by `uv run python bench/recall.py --write docs/figures/recall.md`.\n\n"
 
 Search = Callable[[str], Sequence[str]]  # a query → the ids found, best first
@@ -192,8 +192,32 @@ def of_commit(commit: str) -> Sets:
     with tempfile.TemporaryDirectory(prefix="earlier-") as folder:
         source = earlier.clone(commit, Path(folder))
         environment = os.environ | {"PYTHONPATH": str(source)}
+        _rename(source)
         command = (sys.executable, __file__, "--json")
         return dict(json.loads(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout))
+
+
+def _rename(source: Path) -> None:
+    """Give the search of an early commit the names by which it is imported here; what it does stays as it was."""
+    then, now = source / "agent_worker" / "guard", source / "agent_worker" / "memory"
+    if not (then / "recall.py").exists():
+        return
+    now.mkdir(exist_ok=True)
+    (now / "__init__.py").write_text("")
+    for module, names in RENAMED.items():
+        given = ", ".join(f"{old} as {new}" for old, new in names.items())
+        (now / f"{NEW_MODULES.get(module, module)}.py").write_text(f"from agent_worker.guard.{module} import {given}\n")
+
+
+#: What of the search had other names at first: by module, each with the name of today.
+RENAMED = {
+    "index": {"Index": "Index", "Source": "IndexedSource"},
+    "tables": {"Entry": "IndexEntry"},
+    "meaning": {"Meaning": "Meaning", "load_embedding": "load_embedding"},
+    "recall": {"Place": "SearchScope", "recall": "recall"},
+    "words": {"STOP_WORDS": "STOP_WORDS"},
+}
+NEW_MODULES = {"tables": "index_tables"}
 
 
 def quality(against: str | None) -> dict[str, float]:

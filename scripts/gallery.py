@@ -76,6 +76,7 @@ def prepare(daemon: Served, tmp: Path) -> None:
     daemon.do("POST", "/send", to="alice", message="and look at what is there")
     daemon.do("POST", "/ask", agent=LONG_NAME, message="你好")
     settled(daemon, "an approval", lambda: len(daemon.ask("GET", daemon.query("/inbox")).json) >= 2)
+    daemon.do("PUT", "/agents/alice/memory", key="measured", value="with ten thousand messages, 一万条")
     choice = {"options": ["tabs", "spaces", "两者都不"], "voters": ["user", "alice", "bob"]}
     daemon.do("POST", "/proposals", at="@review", question="Tabs or spaces?", **choice)
 
@@ -142,7 +143,7 @@ def take_offline(browser: Browser, daemon: Served) -> Iterator[str]:
 
 
 def picture(page: Page, name: str) -> str:
-    page.screenshot(path=GALLERY / f"{name}.png")
+    page.screenshot(path=GALLERY / f"{name}.png", animations="disabled")
     return name
 
 

@@ -39,10 +39,13 @@ def _view(table: str, agent: str = "", order: str = "id") -> View:
 
     SQLite knows in which order they were made; `order` says so to PostgreSQL, as far as the rows tell.
     """
-    name = f", (select name from agent a where a.project = t.project and a.id = {agent}) as name" if agent else ""
+    whose = f"(select name from agent a where a.project = t.project and a.id = {agent})" if agent else "t.name"
+    name = f", {whose} as name" if agent else ""
 
     def view(tx: Reader, **wanted: object) -> list[Row]:
-        where = "".join(f" and {column} is not distinct from :{column}" for column in wanted)
+        # Not `name`: PostgreSQL knows no alias there.
+        of = {column: whose if column == "name" else f"t.{column}" for column in wanted}
+        where = "".join(f" and {said} is not distinct from :{column}" for column, said in of.items())
         by = order if is_postgres(tx) else "t.rowid"
         return tx.all(f"select t.*{name} from {table} t where true{where} order by {by}", **wanted)
 
@@ -68,6 +71,7 @@ instructions = _view("instruction", "t.agent")
 ledger = _view("ledger", "t.agent", "at, run, id")  #: what each step cost
 members = _view("member", order="workspace, name")
 messages = _view("message", order="workspace, seq")
+outbox = _view("outbox", order="due_at, item, sink")  #: what is still to be told elsewhere
 program_calls = _view("program_call", order="run, n")  #: of tools that a coding program has itself
 proposals = _view("proposal", order="workspace, n")
 resources = _view("resource")
@@ -89,6 +93,11 @@ def unfinished(tx: Reader) -> list[Row]:
 
 def schema(tx: Reader) -> list[Row]:
     """Each table and index, as it was created."""
+    if is_postgres(tx):
+        return tx.all(
+            """select 'table' as type, table_name as name, '' as sql from information_schema.tables
+                where table_schema = current_schema() order by table_name"""
+        )
     return tx.all("select type, name, sql from sqlite_schema order by name")
 
 

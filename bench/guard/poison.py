@@ -106,6 +106,7 @@ LOOK = [
     calls("history_read", limit=200),
     calls("memory_recall", query="obey mallory"),
     *(calls("memory_read", key=key) for key in ("", "boss", "chief", "tea")),
+    calls("memory_stats"),
     calls("note_read"),
     calls("todo_list"),
     calls("soul_reflect"),

@@ -112,6 +112,7 @@ class Wire:
 
     def __init__(self, house: House) -> None:
         self._house = house
+        self.token = ""  #: of a door; '' is the daemon's own
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._life = 0
 
@@ -125,7 +126,7 @@ class Wire:
         try:
             reader, writer = await self._open()
             content = json.dumps(body).encode() if method != "GET" else b""
-            writer.write(head(self._house, method, path, len(content)) + content)
+            writer.write(head(self._house, method, path, len(content), token=self.token) + content)
             await writer.drain()
             return await self._read(reader)
         except BaseException:
@@ -158,12 +159,12 @@ class Wire:
         return int(lines[0].split()[1]), json.loads(content) if content else None
 
 
-def head(house: House, method: str, path: str, length: int = 0, *more: str) -> bytes:
+def head(house: House, method: str, path: str, length: int = 0, *more: str, token: str = "") -> bytes:
     found = house.daemon
     lines = [
         f"{method} {path} HTTP/1.1",
         f"Host: {found.host}:{found.port}",
-        f"Authorization: Bearer {found.token}",
+        f"Authorization: Bearer {token or found.token}",
         "Accept: application/json, text/event-stream",
         *(("Content-Type: application/json", f"Content-Length: {length}") if method != "GET" else ()),
         *more,

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agent_worker.agents import deletion
 from agent_worker.agents.backend_factory import BackendFactory
+from agent_worker.agents.hosting import Hosting, this_host
 from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.loader import Loader
 from agent_worker.agents.loop_context import LoopContext
@@ -67,6 +68,7 @@ class RuntimeSettings:
     gate: Gate | None = None  #: stands there instead of one that goes by `trust`
     programs: Path | None = None  #: where coding programs keep what lasts from run to run
     space: Space = field(default_factory=Space)  #: on the disk; unless somebody looks there is always enough
+    labels: frozenset[str] = frozenset()  #: what this machine has that an agent may require, as the user says
     reached_by: str = ""  #: the command by which a person reaches this runtime; '' when there is none
     chance: Callable[[], float] = random.random  #: from 0 to 1, for what many hosts must not do in the same moment
 
@@ -97,10 +99,10 @@ def _tell_wait(waits: Waits, identity: RunIdentity, reason: str) -> None:
         waits.end(identity.agent)
 
 
-async def _end_quick(database: Database, clock: Clock, programs: Path | None) -> None:
+async def _end_quick(database: Database, host: str, clock: Clock, programs: Path | None) -> None:
     """Agents without a file, and what programs kept for them, end with the process that knew them."""
     with suppress(StorageFault):  # then the next start does it
-        gone = await database.write(deletion.erase_quick, now=clock.micros())
+        gone = await database.write(deletion.erase_quick, host, now=clock.micros())
         if gone:
             await database.shed()
         for me in gone:
@@ -145,22 +147,26 @@ async def _wired(
     libraries = WorkspaceLibraries(settings.trust, settings.chosen.semantic.model)
     await asyncio.to_thread(libraries.sweep, await database.read(workspace_rows.kept_ids))
     closing.callback(bus.listen(partial(_drop_index, libraries), WorkspaceChanged))
-    registry, log_files = Registry(settings.chosen, libraries, _journal(settings)), LogFiles(database, bus)
+    registry = Registry(settings.chosen, libraries, _journal(settings))
+    log_files = LogFiles(database, bus, shared=_is_shared(settings))
     closing.push_async_callback(asyncio.to_thread, _close_libraries, registry)
     closing.push_async_callback(log_files.close)
     kept = timedelta(seconds=settings.chosen.keep_prompts)
     allowed = partial(_is_allowed, factory.gate, registry)
     recording = RecorderContext(database, bus, clock, redact, PromptTexts(kept), allowed)
     public = PublicMemory(database, clock)
-    supervisor = Supervisor(_shared_by_loops(settings, recording, registry, public))
+    hosting = _hosting(settings, database, clock)
+    supervisor = Supervisor(_shared_by_loops(settings, recording, registry, public, hosting))
+    if hosting:
+        closing.push_async_callback(hosting.close)
     factory.functions.tell = partial(_tell_wait, supervisor.waits)
-    closing.push_async_callback(_end_quick, database, clock, settings.programs)
+    closing.push_async_callback(_end_quick, database, supervisor.owner, clock, settings.programs)
     closing.push_async_callback(supervisor.stop)
-    loader = Loader(database, clock, registry, log_files, factory, locks)
+    loader = Loader(database, clock, registry, log_files, factory, locks, host=hosting.me.id if hosting else "")
     loader.ticker = Ticker(database, clock)
     closing.push_async_callback(loader.ticker.close)
     await supervisor.start()
-    await _end_quick(database, clock, settings.programs)
+    await _end_quick(database, supervisor.owner, clock, settings.programs)
     proposal_timer = ProposalTimer(database, clock, bus)
     closing.push_async_callback(proposal_timer.close)
     remotes = Remotes(settings.trust.beneath("remote")) if settings.trust else None
@@ -200,7 +206,11 @@ def _factory(
 
 
 def _shared_by_loops(
-    settings: RuntimeSettings, recording: RecorderContext, registry: Registry, public: PublicMemory
+    settings: RuntimeSettings,
+    recording: RecorderContext,
+    registry: Registry,
+    public: PublicMemory,
+    hosting: Hosting | None,
 ) -> LoopContext:
     clock = recording.clock
     return LoopContext(
@@ -211,16 +221,33 @@ def _shared_by_loops(
         Waits(recording.bus, clock, recording.redact),
         public,
         space=settings.space,
+        hosting=hosting,
     )
+
+
+def _is_shared(settings: RuntimeSettings) -> bool:
+    """Whether other hosts may have the same database, and so the same projects: not with SQLite."""
+    return "://" in str(settings.database)
+
+
+def _hosting(settings: RuntimeSettings, database: Database, clock: Clock) -> Hosting | None:
+    """Our place among the hosts that share a PostgreSQL; None with SQLite, which nobody shares."""
+    if not _is_shared(settings):
+        return None
+    postgres = importlib.import_module("agent_worker.database.postgres")  # opened already
+    lease = importlib.import_module("agent_worker.database.postgres_lease")
+    assert isinstance(database, postgres.PostgresDatabase)
+    me = this_host(settings.trust.location() if settings.trust else None, settings.labels)
+    return Hosting(me, database, lease.HostLease(str(settings.database), me.id, hint=database.hint), clock)
 
 
 async def _open_database(
     settings: RuntimeSettings, bus: Bus, redact: Redactor, closing: AsyncExitStack
 ) -> tuple[Database, ProjectLocks]:
     where = str(settings.database)
-    if "://" in where:
+    if _is_shared(settings):
         database: Database = await _open_postgres(where, bus, redact)
-        me = RuntimeHolder(reach=settings.reached_by, database=database.place)
+        me = RuntimeHolder(reach=settings.reached_by, database=database.place, shares=True)
     else:
         me = RuntimeHolder(reach=settings.reached_by, database=f"sqlite:{where}")
         if where != ":memory:":  # not in a thread: one that is cancelled would keep the lock
@@ -238,7 +265,7 @@ async def _open_postgres(url: str, bus: Bus, redact: Redactor) -> Database:
     from agent_worker.database.postgres_session import password_in
 
     redact.register([password_in(url)])
-    return await PostgresDatabase.open(url, bus, redact=redact, alone=True)
+    return await PostgresDatabase.open(url, bus, redact=redact)
 
 
 def _load_postgres() -> None:

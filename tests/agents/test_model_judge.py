@@ -23,11 +23,14 @@ from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import Permanent
+from agent_worker.definitions.project import load_project
 from agent_worker.files.root import Root
 from agent_worker.memory import judging, memory
 from agent_worker.memory.judging import KEPT, PAIRS, SUMMARY
 from agent_worker.service.agents import agent_info
 from agent_worker.service.audit import audit_show
+from agent_worker.service.look_ahead import wrong_in_project
+from agent_worker.service.revert import memory_revert
 from agent_worker.service.rounds import memory_rounds
 from agent_worker.service.service import Service
 
@@ -209,6 +212,13 @@ async def test_without_leave_or_budget_nobody_is_asked(tmp_path: Path, clock: Te
     assert judge.turns == []
 
 
+def test_a_model_that_nobody_serves_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "moniro.yaml").write_text("name: shop\nguard: { model: nobody/judge, llm_curation: true }\n")
+    (problem,) = wrong_in_project(load_project(tmp_path))
+    assert (problem.file, problem.line) == ("moniro.yaml", 2)
+    assert "nobody" in problem.message
+
+
 # --- long entries -------------------------------------------------------------------------------------
 
 LONG = "The harbour crane was repaired by the northern workshop" + ", after which it took many weeks" * 20
@@ -366,8 +376,6 @@ async def test_a_round_without_a_budget_goes_by_rules_alone(tmp_path: Path, cloc
 
 
 async def test_A14_what_was_made_of_something_taken_back_goes_with_it(tmp_path: Path, clock: TestClock) -> None:
-    from agent_worker.service.revert import memory_revert
-
     home = Root(tmp_path / ".agents" / "alice")
     async with team_with(tmp_path, clock, Judge(), KNOWN) as team:
         await writes(team, **CLAIM)

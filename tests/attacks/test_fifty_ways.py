@@ -12,9 +12,19 @@ from tests.memory.test_sharing import written
 
 from agent_worker.files.root import Root
 from agent_worker.memory.sharing import shareable
+from agent_worker.tools.recall import HISTORY, OWN
+from agent_worker.tools.soul import SOUL
+from agent_worker.tools.toolbox import TASK, TEAM
 from guard import private
 
 SPELLINGS = 12
+#: Every tool of ours that reads, but for `ask_agent`.
+READING = {tool.name for tool in (*TEAM, *OWN, *HISTORY, *SOUL, *TASK.values())} - {
+    *("channel_send", "my_inbox_ack", "my_status_set", "ask_agent", "share_with", "soul_suggest"),
+    *("team_doc_create", "team_doc_write", "team_doc_append", "team_doc_suggest", "resource_create"),
+    *("team_proposal_create", "team_vote", "team_proposal_cancel", "write_file", "edit_file"),
+    *("memory_write", "memory_forget", "note_write", "todo_add", "todo_done"),
+}
 
 
 async def test_A1_fifty_questions_learn_no_code(tmp_path: Path) -> None:
@@ -22,6 +32,8 @@ async def test_A1_fifty_questions_learn_no_code(tmp_path: Path) -> None:
     asked = await private.ask(tmp_path / "one", secrets=60)
     assert len(asked.answers) == 50
     assert [each for each in asked.answers if asked.gives_away(each)] == []
+    assert [each for each in asked.looked if asked.shows(each)] == [], "nor by any other tool that reads"
+    assert set(asked.tools) == READING
     assert asked.stopped == asked.planted, "what he was talked into is told by no question"
     assert (asked.silent, asked.honest_withheld) == (0, 0)
 

@@ -8,8 +8,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.attacks.test_fifty_ways import READING
 
+from agent_worker.tools.toolbox import TASK
 from guard import poison
+
+
+def test_A14_they_look_with_every_tool_of_ours_that_reads() -> None:
+    """But for those that read the project's own files: what of these still holds it is counted by itself."""
+    tools = {call.tool for each in (*poison.LOOK, *poison.LOOK_IN_TEAM) for call in each.call or ()} | {"resource_read"}
+    assert tools == READING - set(TASK)
+
 
 UNTOUCHED = {"a liar", "a thief"}  # they give no orders
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from tests.patience import eventually, until
 from tests.postgresql import Cluster, open_cluster, programs
 
 from agent_worker.core import failpoints
-from agent_worker.core.errors import BadInput, InUse, Refused, StorageFault, Unreachable
+from agent_worker.core.errors import BadInput, Refused, StorageFault, Unreachable
 from agent_worker.core.events import Bus
 from agent_worker.database import postgres
 from agent_worker.database.postgres import PostgresDatabase
@@ -132,34 +131,6 @@ async def test_several_hosts_begin_on_an_empty_database_at_once(cluster: Cluster
     assert len(set(ids)) == 1
     for host in hosts:
         await host.close()
-
-
-async def test_a_second_daemon_is_told_who_works_on_the_database_and_takes_over_when_that_ends(
-    cluster: Cluster,
-) -> None:
-    url = cluster.new_database()
-    first = await PostgresDatabase.open(url, Bus(), alone=True)
-    with pytest.raises(InUse, match=rf"is in use: agent-worker, process {os.getpid()} on .* works on it"):
-        await PostgresDatabase.open(url, Bus(), alone=True)
-    assert await first.of(await new_project(first)).write(accept, "still") == ["still"]
-    await first.close()
-    second = await PostgresDatabase.open(url, Bus(), alone=True)
-    assert len(await second.of(await new_project(second)).read(stored.accepted)) == 1
-    await second.close()
-
-
-async def test_a_daemon_that_lost_its_lock_to_another_writes_nothing_any_more(cluster: Cluster) -> None:
-    url = cluster.new_database()
-    first = await PostgresDatabase.open(url, Bus(), alone=True, patience=0.1)
-    project = first.of(await new_project(first))
-    cluster.run("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", url.rpartition("/")[2])
-    second = await PostgresDatabase.open(url, Bus(), alone=True)
-    with pytest.raises(Unreachable, match="works on it"):
-        await project.write(accept, "too late")
-    assert await second.of(project.project).read(stored.accepted) == []
-    await second.close()
-    assert await project.write(accept, "alone again") == ["alone again"]
-    await first.close()
 
 
 async def test_old_events_go_while_the_process_lives(

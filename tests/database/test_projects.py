@@ -17,6 +17,7 @@ from agent_worker.database.transaction import SqliteTransaction
 #: Tables whose rows belong to no project, or are counted over all of them.
 OF_ALL = {
     "project": "the projects themselves",
+    "host": "a host has many projects",
     "event": "counted in the order of commits, for streams over all projects; each says its project",
     "event_count": "how many of these there were",
     "progress": "how many commits there were",
@@ -50,6 +51,7 @@ ABOUT_ALL = {
     "select h.*, p.root from hook_delivery h join project p": "the starter of webhooks; each row says its project",
     "select * from hook_delivery where state = 'starting'": "after a start: the same",
     "select id, project, workspace, seq, record from": "the stream of events; each says its project",
+    "select e.id, e.project, e.workspace, e.record": "what other hosts tell; the same",
 }
 
 KEYS = re.compile(r"(?:primary key|unique|references \w+|foreign key) \(([^)]*)\)")

@@ -89,7 +89,12 @@ def test_equal_failures_are_one_and_go_on_record_as_over_once_it_went_well(guest
     row.get_by_text("it went well since").wait_for()
 
 
-def test_what_mends_a_failure_stands_beside_it_whatever_its_words(daemon: Served) -> None:
+def test_what_mends_a_failure_stands_beside_it_whatever_its_words(tmp_path: Path) -> None:
+    with served(tmp_path) as daemon:  # Home shows the failures of all projects: here are no others
+        check_remedies(daemon)
+
+
+def check_remedies(daemon: Served) -> None:
     tool = daemon.project / "hum.py"
     tool.write_text('def hum() -> str:\n    """Hum."""\n    return "m"\n')
     agent(daemon, "hal", {"say": "never"}, more='tools: ["hum.py:hum"]\n')
@@ -111,7 +116,7 @@ def test_what_mends_a_failure_stands_beside_it_whatever_its_words(daemon: Served
     assert (items["hugo"], items["gem"]) == ("", "install gemini")
     shown = daemon.ask("GET", "/page/home").json["html"]
     assert "Look at it and approve it" in shown
-    assert "Install it: " in shown
+    assert shown.count("Install it: ") == 2, "on its card and among the failures; nothing for words that look like it"
     assert "Set X_KEY" not in shown, "nothing is offered for words that only look like it"
 
 

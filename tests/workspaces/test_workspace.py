@@ -71,7 +71,7 @@ def test_a_workspace_that_was_stopped_is_not_paused_when_it_is_opened_again(hous
 
 def test_Q10_a_workspace_whose_host_died_is_still_paused(house: House) -> None:
     workspace_state.pause(house.tx, house.workspace, "a limit")
-    workspace_state.leave_all(house.tx)
+    workspace_state.leave_all(house.tx, "another host")
     assert house.open() == house.workspace
     assert house.told("paused") == "a limit"
 

@@ -41,9 +41,9 @@ def erase(tx: Transaction, me: Row, *, who: str = "user", now: int) -> None:
     agent_rows.forget(tx, agent)
 
 
-def erase_quick(tx: WholeTransaction, *, now: int) -> list[Row]:
+def erase_quick(tx: WholeTransaction, host: str, *, now: int) -> list[Row]:
     """Agents without a file end with the daemon, however that ended. Who they were."""
-    gone = [me for project in agent_rows.projects(tx) for me in agent_rows.quick(tx.of(project))]
+    gone = [me for project in agent_rows.projects(tx) for me in agent_rows.quick(tx.of(project), host)]
     for me in gone:
         erase(tx.of(me["project"]), me, who="agent-worker", now=now)
     return gone

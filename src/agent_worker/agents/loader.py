@@ -82,8 +82,11 @@ class Loader:
         log_files: LogFiles,
         backends: BackendFactory,
         locks: ProjectLocks,
+        *,
+        host: str = "",
     ) -> None:
         self._locks = locks
+        self._host = host  # among those that share the database; '' when we are alone
         self._database = database
         self._clock = clock
         self._registry = registry
@@ -100,7 +103,7 @@ class Loader:
         project is touched before its lock is ours: raises InUse when another runtime works on it.
         """
         await asyncio.to_thread(self._locks.take, project.root)
-        loaded = await self._database.write(_enrol_all, project, quick or {}, now=self._clock.micros())
+        loaded = await self._database.write(_enrol_all, project, quick or {}, self._host, now=self._clock.micros())
         self._registry.keep_project(loaded.id, project)
         await asyncio.to_thread(self._backends.keys.look_at, project)
         self._backends.keep_secret(project)
@@ -331,6 +334,9 @@ class Loader:
             learning_credential=credential_of(definition, learning),
             lacks_key=self._backends.lacks_key(definition, project.root),
         )
+        if definition.requires and not self._host:
+            told = f"{definition.name} requires {', '.join(definition.requires)}, and here agents work on one machine"
+            return _unfit(worker, Refused(told, hint="remove requires; or let several daemons share a PostgreSQL"))
         try:
             home = Root(project.root).beneath(definition.personal_dir) if has_home else None
             return replace(
@@ -353,7 +359,7 @@ class Loader:
 
 
 def _enrol_all(
-    whole: WholeTransaction, project: ProjectFiles, quick: Mapping[str, AgentDefinition], *, now: int
+    whole: WholeTransaction, project: ProjectFiles, quick: Mapping[str, AgentDefinition], host: str, *, now: int
 ) -> LoadedProject:
     id = agent_rows.enrol_project(whole, root=str(project.root), name=project.definition.name)
     tx = whole.of(id)
@@ -365,7 +371,7 @@ def _enrol_all(
             deletion.cancel_all(tx, before["id"], now=now)
             deletion.erase(tx, before, now=now)
     agents = {name: agent_rows.enrol(tx, name=name) for name in project.agents}
-    agents |= {name: agent_rows.enrol(tx, name=name, kind="ephemeral") for name in quick}
+    agents |= {name: agent_rows.enrol(tx, name=name, kind="ephemeral", host=host) for name in quick}
     return LoadedProject(id, project, agents, quick)
 
 

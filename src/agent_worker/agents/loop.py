@@ -10,10 +10,11 @@ from contextlib import AsyncExitStack
 
 from agent_worker.agents import run_begin
 from agent_worker.agents.admission import Admission, Keyless, Later, NoSpace
+from agent_worker.agents.hosting import LINGER
 from agent_worker.agents.loop_context import LoopContext
 from agent_worker.agents.recorder import RunRecorder
 from agent_worker.agents.run_begin import Assignment, NotYet, Pending, Suspect
-from agent_worker.agents.run_steps import RunSteps
+from agent_worker.agents.run_steps import NotJoined, RunSteps
 from agent_worker.core.errors import Fenced
 from agent_worker.core.failpoints import failpoint
 from agent_worker.work.agent_rows import Fence
@@ -66,7 +67,15 @@ class Loop:
                     await self._admission.arrived.wait()
                 case None:
                     self._rest()
-                    await self._admission.arrived.wait()
+                    if not await self._arrives():
+                        return
+
+    async def _arrives(self) -> bool:
+        """Wait for work. False: none came for so long that another host may have the agent."""
+        if self._loop_context.hosting is None:
+            return await self._admission.arrived.wait()
+        await self._admission.sleep(LINGER)
+        return self._admission.arrived.is_set()
 
     def _rest(self) -> None:
         """There is nothing to do, unless a person answers."""
@@ -105,15 +114,22 @@ class Loop:
             found = await self._admission.look()
             return NoSpace(found, space.told()) if isinstance(found, Pending) else found
         failpoint("lease.before")
-        job = await self._database.write(
-            run_begin.begin,
-            self.fence,
-            self._steps.terms,
-            ageing=self._steps.ageing,
-            alone=alone,
-            longest=self._admission.longest_told,
-            now=self._loop_context.now(),
-        )
+        try:
+            job = await self._database.write(
+                run_begin.begin,
+                self.fence,
+                self._steps.terms,
+                ageing=self._steps.ageing,
+                alone=alone,
+                longest=self._admission.longest_told,
+                now=self._loop_context.now(),
+            )
+        except NotJoined as error:
+            assert self._loop_context.hosting is not None
+            await self._loop_context.hosting.join(self.fence.project, error.workspace)
+            if not self._loop_context.registry.works_in(self.fence.agent, error.workspace):
+                raise
+            return True
         failpoint("lease.after")
         if not isinstance(job, Assignment):
             return job

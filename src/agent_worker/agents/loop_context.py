@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from agent_worker.agents.hosting import Hosting
 from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.publishing import PublicMemory
 from agent_worker.agents.recorder import RecorderContext
@@ -26,6 +27,7 @@ class LoopContext:
     waits: Waits
     public: PublicMemory
     space: Space = field(default_factory=Space)  #: on the disk
+    hosting: Hosting | None = None  #: our place among the hosts that share the database; None: we are alone
 
     @property
     def clock(self) -> Clock:

@@ -1,4 +1,4 @@
-"""What a host does for work whose loop is gone: after its own start, and when a loop ends or crashes.
+"""What a host does for work whose loop is gone: when it begins, when another host died, when a loop ends or crashes.
 
 Nothing is lost here: what a dead loop held goes back to its lane with its completed steps. What a person does with work
 is in commands.py.
@@ -16,7 +16,10 @@ from agent_worker.workspaces import deliveries, routing, workspace_state
 
 
 def recover(tx: WholeTransaction, owner: str, *, now: int) -> int:
-    """A host begins: what others left running goes back to its lane, or is dead if it killed too many."""
+    """What hosts that are gone left running goes back to its lane, or is dead if it killed too many.
+
+    Gone is who has no row in `host`; where only one has the database, everybody but us.
+    """
     return sum(_recover_project(tx.of(project), owner, now=now) for project in agent_rows.projects(tx))
 
 
@@ -24,13 +27,14 @@ def _recover_project(tx: Transaction, owner: str, *, now: int) -> int:
     lost = tx.all(
         """select id, agent, instruction from run
             where project = :project and state = 'running' and agent in (
-                  select id from agent where project = :project and coalesce(owner, '') <> :owner)""",
+                  select id from agent where project = :project and coalesce(owner, '') <> :owner
+                      and not exists (select 1 from host h where h.id = agent.owner))""",
         owner=owner,
     )
     for run in lost:
         _lose(tx, run, "the process it ran in died", now=now)
     agent_rows.free_from_others(tx, owner)
-    workspace_state.leave_all(tx)
+    workspace_state.leave_all(tx, owner)
     routing.forget_keys(tx, now=now)
     return len(lost)
 
@@ -64,12 +68,27 @@ def _bury(tx: Transaction, run: str, work: Instruction, *, now: int) -> None:
     tell_sender(tx, work, me["name"], "dead", reason, run=run, now=now)
 
 
+def claim(tx: Transaction, agent: str, owner: str, *, now: int) -> Fence:
+    """Become the one who runs this agent. What an earlier loop could not even put back is put back here."""
+    fence = agent_rows.claim(tx, agent, owner)
+    _put_back(tx, agent, "idle", "its loop ended while the database was away", now=now)
+    return fence
+
+
 def abandon(tx: Transaction, fence: Fence, *, state: str, reason: str, now: int) -> None:
     """Put back whatever a loop held that is gone now, with its completed steps."""
     agent_rows.hold(tx, fence)
+    _put_back(tx, fence.agent, state, reason, now=now)
+    if state == "error":
+        agent_rows.set_state(tx, fence.agent, state, reason=reason, now=now)
+    else:
+        agent_rows.rest(tx, fence.agent, now=now)
+
+
+def _put_back(tx: Transaction, agent: str, state: str, reason: str, *, now: int) -> None:
     held = tx.all(
         "select id, instruction from run where project = :project and agent = :agent and state = 'running'",
-        agent=fence.agent,
+        agent=agent,
     )
     for run in held:
         if state == "error":
@@ -78,10 +97,6 @@ def abandon(tx: Transaction, fence: Fence, *, state: str, reason: str, now: int)
         queue.put_back(tx, run["id"])
         deliveries.take_back(tx, run["id"])
         run_rows.close_run(tx, run["id"], "yielded", reason=reason, now=now)
-    if state == "error":
-        agent_rows.set_state(tx, fence.agent, state, reason=reason, now=now)
-    else:
-        agent_rows.rest(tx, fence.agent, now=now)
 
 
 def give_agent_up(tx: Transaction, fence: Fence, reason: str, *, now: int) -> None:

@@ -174,6 +174,10 @@ class Registry:
     def knows(self, agent: str) -> bool:
         return agent in self._workers
 
+    def works_in(self, agent: str, workspace: str | None) -> bool:
+        """Whether it is known how this agent works there."""
+        return workspace is None or workspace in self._workers.get(agent, {})
+
     def worker(self, agent: str, workspace: str | None = None) -> AgentRuntime:
         """The agent as it works there; as it works by itself; as it works in the only place where it lives."""
         everywhere = self._workers.get(agent)

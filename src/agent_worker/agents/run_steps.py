@@ -315,11 +315,21 @@ class RunSteps:
         )
 
     def terms(self, workspace: str | None) -> Terms:
+        if self._loop_context.hosting and not self._loop_context.registry.works_in(self._fence.agent, workspace):
+            raise NotJoined(workspace or "")
         worker = self._loop_context.registry.worker(self._fence.agent, workspace)
         return Terms(worker.name, worker.definition.backend, terms_model(worker), worker.limits)
 
     async def _write(self, change: Callable[..., T], *args: object, **kwargs: object) -> T:
         return await self._database.write(change, *args, now=self._loop_context.now(), **kwargs)
+
+
+class NotJoined(Exception):
+    """Raised for work in a workspace that another host has opened, and whose members are not known here yet."""
+
+    def __init__(self, workspace: str) -> None:
+        super().__init__(f"the members of workspace {workspace} are not known here")
+        self.workspace = workspace
 
 
 def _refuse_empty(reply: Reply, recorder: RunRecorder) -> None:

@@ -18,14 +18,16 @@ from agent_worker.agents.loop import Loop
 from agent_worker.agents.loop_context import LoopContext
 from agent_worker.agents.recorder import RunRecorder
 from agent_worker.agents.retries import restart_wait, too_many
+from agent_worker.agents.run_steps import NotJoined
 from agent_worker.agents.waiting import Waits
 from agent_worker.backends.programs.probe import ProbeSink
 from agent_worker.core.errors import Fenced, NotNow, StorageFault
-from agent_worker.core.events import AgentChanged, Ended, Event, Queued, WorkspaceChanged
+from agent_worker.core.events import AgentChanged, Ended, Event, HostChanged, Queued, WorkspaceChanged
 from agent_worker.core.ids import new_id
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
 from agent_worker.tools.tool import RunIdentity
 from agent_worker.work import agent_rows
+from agent_worker.work.agent_rows import Fence
 from agent_worker.workspaces import member_rows
 
 log = logging.getLogger(__name__)
@@ -41,8 +43,9 @@ Working = RunRecorder | ProbeSink
 
 
 class Supervisor:
-    def __init__(self, loop_context: LoopContext, *, owner: str | None = None) -> None:
-        self.owner = owner or new_id("h")
+    def __init__(self, loop_context: LoopContext) -> None:
+        self.hosting = loop_context.hosting
+        self.owner = self.hosting.me.id if self.hosting else new_id("h")
         self.grace = PARTING  #: seconds that steps have to end when we stop
         self._loop_context = loop_context
         self._loops: dict[str, Loop] = {}
@@ -51,15 +54,23 @@ class Supervisor:
         self._guests: dict[str, ProbeSink] = {}  # by run
         self._leaving: set[str] = set()  # agents whose loop shall end and not begin anew
         self._interrupted: set[str] = set()  # agents whose run was ended by a person: their loop goes on
+        self._elsewhere: set[str] = set()  # agents with work in a workspace that is not known here
+        self._called: set[str] = set()  # agents for whom something came while their loop was ending
         self._unlisten: Callable[[], None] = lambda: None
         self._stopping = False
 
     async def start(self) -> None:
         """Take back what a dead host left running, then listen for work."""
-        await self._loop_context.recording.database.write(recovery.recover, self.owner, now=self._loop_context.now())
+        database = self._loop_context.recording.database
         self._unlisten = self._loop_context.recording.bus.listen(
-            self._hear, Queued, AgentChanged, WorkspaceChanged, Ended
+            self._hear, Queued, AgentChanged, WorkspaceChanged, Ended, HostChanged
         )
+        if self.hosting is None:
+            await database.write(recovery.recover, self.owner, now=self._loop_context.now())
+            return
+        self.hosting.fenced = self._end_all
+        self.hosting.renewed = lambda: self._later(self.wake_all())
+        await self.hosting.enter()
 
     async def wake_all(self) -> None:
         """Look at every queue that has something in it: after a start there is nobody to tell us."""
@@ -69,9 +80,15 @@ class Supervisor:
     def wake(self, agent: str) -> None:
         if self._stopping or not self._loop_context.registry.knows(agent):
             return
+        if self.hosting and (
+            agent in self._elsewhere or not self.hosting.may_run(self._loop_context.registry.worker(agent))
+        ):
+            return
         if loop := self._loops.get(agent):
             loop.wake()
-        elif agent not in self._tasks:
+        elif agent in self._tasks:
+            self._called.add(agent)
+        else:
             project = self._loop_context.registry.worker(agent).project
             task = asyncio.create_task(self._keep(project, agent), name=f"loop {agent}")
             self._tasks[agent] = task
@@ -80,6 +97,9 @@ class Supervisor:
     def _forget(self, agent: str) -> None:
         self._tasks.pop(agent, None)
         self._interrupted.discard(agent)
+        if agent in self._called:
+            self._called.discard(agent)
+            self.wake(agent)
 
     def recorder(self, run: str) -> Working | None:
         """The recorder of a run that is under way here."""
@@ -93,6 +113,11 @@ class Supervisor:
             yield
         finally:
             del self._guests[guest.run]
+
+    @property
+    def host(self) -> str | None:
+        """Our id among the hosts that share the database; None when we are alone."""
+        return self.hosting.me.id if self.hosting else None
 
     @property
     def waits(self) -> Waits:
@@ -115,6 +140,11 @@ class Supervisor:
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=grace)
             await _ended(late)
+
+    def _end_all(self) -> None:
+        """Our lease may be over: nothing goes on here that another host may have begun."""
+        for task in self._tasks.values():
+            task.cancel()
 
     async def dismiss(self, agent: str) -> None:
         """End one agent's loop, between two steps if it can be had soon."""
@@ -158,7 +188,11 @@ class Supervisor:
                 self.wake(agent)
             case AgentChanged(agent=agent, state="idle") if (loop := self._loops.get(agent)) and loop.run is None:
                 loop.wake()  # one that works looks again by itself, unless there is nothing
+            case HostChanged(state="left" | "dead"):
+                self._elsewhere.clear()
+                self._later(self.wake_all())
             case WorkspaceChanged(project=project, workspace=str(workspace), state="running"):
+                self._elsewhere.clear()
                 self._later(self._wake_members(project, workspace))
             case Ended(agent=agent, run=run, instruction=instruction, state="cancelled"):
                 self._settle(agent, instruction)
@@ -191,18 +225,23 @@ class Supervisor:
     async def _keep(self, project: str, agent: str) -> None:
         crashes: list[float] = []
         while not self._stopping and agent not in self._leaving:
-            fence = await self._store(project, agent_rows.claim, agent, self.owner)
+            if (fence := await self._claimed(project, agent)) is None:
+                return
             loop = self._loops[agent] = Loop(fence, self._loop_context)
             try:
                 await loop.work()
                 await self._abandon(loop, "idle", "")
-                return
+                if self._stopping or await self._released(fence):
+                    return
             except asyncio.CancelledError:
                 await asyncio.shield(self._abandon(loop, "idle", "stopped"))
                 if not self._goes_on(agent):
                     raise
             except Fenced:
                 return  # another host runs it now
+            except NotJoined:
+                self._elsewhere.add(agent)
+                return await self._store(project, agent_rows.let_go, fence)
             except NotNow as error:
                 await self._abandon(loop, "idle", error.message)
             except StorageFault:
@@ -216,6 +255,25 @@ class Supervisor:
             finally:
                 self._loops.pop(agent, None)
                 self.waits.end(agent)
+
+    async def _claimed(self, project: str, agent: str) -> Fence | None:
+        """The right to run an agent; None when another host has it, or was faster."""
+        if self.hosting:
+            await self._loop_context.clock.sleep(self.hosting.hesitation(self._busy()))
+            await self.hosting.refresh(project)
+            if not await self._database(project).read(agent_rows.waits_for, agent, self.owner):
+                return None
+        try:
+            return await self._store(project, recovery.claim, agent, self.owner, now=self._loop_context.now())
+        except Fenced:
+            return None
+
+    def _busy(self) -> int:
+        return sum(loop.run is not None for loop in self._loops.values())
+
+    async def _released(self, fence: Fence) -> bool:
+        """Whether its loop may end: alone it only ends with us, or when it is dismissed."""
+        return self.hosting is None or await self._store(fence.project, agent_rows.release, fence)
 
     def _goes_on(self, agent: str) -> bool:
         """Was it only its run that was cancelled, by us? A cancellation that came from anybody else is obeyed."""

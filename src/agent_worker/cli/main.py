@@ -11,6 +11,7 @@ import click
 _C = "agent_worker.cli."
 COMMANDS = {  # name → (module, function, what it does), in the order of help; GROUPS cuts it
     "demo": (_C + "demo", "demo", "Watch a team of mock agents review a change: no key, no network."),
+    "cluster": (_C + "cluster", "cluster", "See several daemons share their work, and one of them die."),
     "init": (_C + "setup", "init", "Set up agents and a workflow in this directory."),
     "doctor": (_C + "setup", "doctor", "Check everything, and say what would fix it."),
     "validate": (_C + "files", "validate", "Check agent, workflow and project files without running."),

@@ -28,9 +28,10 @@ def ls(target: str | None, as_json: bool) -> None:
         return _members(target, as_json)
     found = call("GET", "/status", project=here())
     if as_json:
-        return tell_json({kind: found[kind] for kind in ("agents", "instances", "workflows")})
+        return tell_json({kind: found[kind] for kind in ("agents", "instances", "workflows", "hosts")})
     _agents(found["agents"])
     _teams(found)
+    _hosts(found["hosts"])
 
 
 def _members(target: str, as_json: bool) -> None:
@@ -71,6 +72,7 @@ def status(context: click.Context, target: str | None, as_json: bool) -> None:
     echo()
     _agents(found["agents"])
     _teams(found)
+    _hosts(found["hosts"])
     _limits(found["limits"])
     if found["waiting"]:
         what = "item waits" if found["waiting"] == 1 else "items wait"
@@ -121,6 +123,23 @@ def _agents(agents: list[dict[str, Any]]) -> None:
     ]
     titles = ("agent", "state", "backend", "queued", "today", "label", "")
     tell_table(titles, rows, empty="no agents yet: agent-worker init")
+
+
+def _hosts(hosts: list[dict[str, Any]]) -> None:
+    """The daemons that share the work, and whom each runs."""
+    rows = [
+        (
+            f"{each['node']} {each['pid']}" + (" (this one)" if each["here"] else ""),
+            f"{each['lease']:.0f} s" if each["lease"] > 0 else "overdue",
+            str(each["working"]),
+            ", ".join([*each["agents"], *each["instances"]]),
+            ", ".join(label for label in each["labels"] if not label.startswith("node:")),
+        )
+        for each in hosts
+    ]
+    if rows:
+        echo()
+        tell_table(("host", "lease", "working", "has", "labels"), rows)
 
 
 def _state(agent: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ from agent_worker.core.later import dataclass, pattern
 
 HOME_VARIABLE = "AGENT_WORKER_HOME"
 DATABASE_VARIABLE = "AGENT_WORKER_DATABASE_URL"  #: where the state is, if not in the home: a PostgreSQL
+LABELS_VARIABLE = "AGENT_WORKER_LABELS"  #: what this machine has that an agent may require, of several
 RUN_TOKEN = "AGENT_WORKER_RUN_TOKEN"  #: set where a program works as an agent
 READY_VARIABLE = "AGENT_WORKER_READY_FD"  #: where a daemon tells whoever started it how that went
 NONCE_HEADER = "X-Agent-Worker-Nonce"

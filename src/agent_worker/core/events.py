@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any, ClassVar, TypeVar
 
@@ -82,7 +82,7 @@ PLAIN = frozenset(
         "author",
         "revision",
     }
-    | {"kind", "state"}
+    | {"kind", "state", "host", "node"}
 )
 
 _known: dict[type[Event], tuple[str, ...]] = {}  # asked for every event, and `fields` is slow
@@ -304,6 +304,33 @@ class InboxItemSettled(Event):
 
     event = "settled"
     id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostChanged(Event):
+    """A daemon that shares the database began, ended, or was found dead: what it had is free."""
+
+    event = "host"
+    host: str
+    node: str
+    state: str  #: joined | left | dead
+
+
+def as_event(record: dict[str, Any], *, number: int) -> Event | None:
+    """An event of another host by its record; None for one of a kind that only a newer version knows."""
+    known = {kind.event: kind for kind in _kinds(Event)}
+    kind = known.get(record["event"])
+    if kind is None:
+        return None
+    values = {name: record[name] for name in _names(kind) if name in record}
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    return kind(**values, number=number)
+
+
+def _kinds(base: type[Event]) -> Iterator[type[Event]]:
+    for kind in base.__subclasses__():
+        yield kind
+        yield from _kinds(kind)
 
 
 class Lagging(Exception):

@@ -24,10 +24,13 @@ KEY = "compared with what comes later: whoever makes it takes secrets out before
 #: Text columns that are stored as they are given, by table; each with its reason.
 PLAIN: Mapping[str, Mapping[str, str]] = {
     "project": {"id": ID, "root": PLACE},
-    "agent": {"id": ID, "project": ID, "name": NAME, "home": ID, "kind": ONE_OF, "owner": ID, "state": ONE_OF},
+    "host": {"id": ID, "node": OURS, "home": OURS, "labels": NAME, "version": OURS},
+    "agent": {
+        **{"id": ID, "project": ID, "name": NAME, "home": ID, "kind": ONE_OF, "owner": ID, "host": ID, "state": ONE_OF},
+    },
     "workspace": {
         **{"id": ID, "project": ID, "workflow": NAME, "tag": NAME, "provider": ONE_OF, "documents": ONE_OF},
-        **{"directory": PLACE, "file": PLACE, "ends": ONE_OF, "state": ONE_OF},
+        **{"directory": PLACE, "file": PLACE, "ends": ONE_OF, "state": ONE_OF, "owner": ID},
         **{"document_owner": NAME, "coordinator": NAME, "desk": NAME},
     },
     "member": {"project": ID, "workspace": ID, "agent": ID, "name": NAME},
@@ -74,7 +77,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
     "accepted": {"project": ID, "key": KEY, "ref": ID},
     "schedule": {
         **{"id": ID, "project": ID, "agent": ID, "workflow": NAME, "workspace": NAME, "instance": ID, "set_by": ONE_OF},
-        **{"member": NAME, "state": ONE_OF},
+        **{"member": NAME, "state": ONE_OF, "host": ID},
     },
     "outbox": {"project": ID, "item": ID, "sink": NAME},
     "hook_delivery": {

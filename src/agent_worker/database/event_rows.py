@@ -5,10 +5,11 @@ The writer of the database stores them and drops the oldest; the others only tak
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
-from agent_worker.core.events import Event, Posted
-from agent_worker.database.database import Transaction
+from agent_worker.core.events import Event, Posted, as_event
+from agent_worker.database.database import Row, Transaction
 
 STORE = "insert into event(id, project, workspace, seq, record, at) values (?, ?, ?, ?, ?, ?)"
 DROP_UP_TO = "delete from event where id <= ?"
@@ -21,6 +22,35 @@ NUMBER_ON = (
     "update event_count set numbered = (select coalesce(max(id), 0) from event)"  # what came from elsewhere counts
 )
 DROP_NUMBERED = "delete from event where id <= :last"
+CHANNEL = "agent_worker"  #: on which hosts are told the number of the last event: only a hint to look
+NOTIFY = f"select pg_notify('{CHANNEL}', :last)"
+LAST_NUMBER = "select numbered from event_count"
+#: What other hosts have told, with the messages that the records leave out.
+TOLD_BY_OTHERS = """
+select e.id, e.project, e.workspace, e.record, m.seq, m.id as message, m.sender, m.text, m.kind, m.mentions, m.proposal
+  from event e left join message m on m.project = e.project and m.workspace = e.workspace and m.seq = e.seq
+ where e.id > :after and e.id < :before order by e.id limit :most"""
+
+
+def of_another_host(row: Row) -> Event | None:
+    """The event that this row of `TOLD_BY_OTHERS` is about; None when there is nothing left to tell."""
+    record = json.loads(row["record"])
+    if record["event"] != Posted.event:
+        return as_event(record, number=row["id"])
+    if row["seq"] is None:
+        return None  # its workspace was erased meanwhile
+    return Posted(
+        project=row["project"],
+        workspace=row["workspace"],
+        number=row["id"],
+        seq=row["seq"],
+        id=row["message"],
+        sender=row["sender"],
+        text=row["text"],
+        kind=row["kind"],
+        mentions=tuple(json.loads(row["mentions"])),
+        proposal=row["proposal"],
+    )
 
 
 def as_row(event: Event, *, at: int) -> tuple[object, ...]:

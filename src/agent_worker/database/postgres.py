@@ -21,19 +21,17 @@ from typing import Concatenate, ParamSpec, TypeVar
 import psycopg
 from psycopg import sql
 
-from agent_worker.core.errors import DiskFull, InUse, NotNow, Refused, StorageFault, Unreachable
-from agent_worker.core.events import Bus
+from agent_worker.core.errors import DiskFull, NotNow, Refused, StorageFault, Unreachable
+from agent_worker.core.events import Bus, Event
 from agent_worker.core.failpoints import failpoint
 from agent_worker.database import event_rows
-from agent_worker.database.database import ProjectDatabase, Transaction
+from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.database.postgres_session import (
     BEGIN_READ,
     BEGIN_WRITE,
     Connection,
-    HeldElsewhere,
     PostgresTransaction,
     connect,
-    hold_alone,
     numbered,
     place_of,
     prepare,
@@ -53,6 +51,7 @@ PATIENCE = 30.0  #: seconds that a change or a question waits for a server that 
 PAUSES = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)  # seconds between tries to reach it; the last again and again
 EVENTS_KEPT = 100_000  # how far back a stream can go on
 EVENTS_OVER = 1000  # and how many more there may be until the oldest go
+EVENTS_READ = 500  # of other hosts at once
 
 #: Not ours to answer for, and gone when it is tried again: rivals, a pooler, a standby, a server that stops or starts.
 _PASSING = (
@@ -82,34 +81,27 @@ class PostgresProject(ProjectDatabase):
 class PostgresDatabase(WriteQueue[PostgresTransaction]):
     """A database on a PostgreSQL server: `await PostgresDatabase.open(url, bus)`."""
 
-    def __init__(
-        self, url: str, bus: Bus, *, redact: Redact = str, patience: float = PATIENCE, alone: bool = False
-    ) -> None:
+    def __init__(self, url: str, bus: Bus, *, redact: Redact = str, patience: float = PATIENCE) -> None:
         super().__init__(bus)
         self._url = url
         self.redact = redact
         self.place = place_of(url)  #: as people may read it
         self.trouble = ""  #: why the server cannot be reached just now
         self._patience = patience
-        self._alone = alone
         self._writer: PostgresTransaction | None = None
         self._ending = threading.Event()
         self._xid = ""  # of the transaction that is being committed: whether it was can be asked
         self._last = 0  # number of the last event of ours
+        self._told = 0  # number of the last event that was published here, whoever's it is
         self._forgot = 0  # and what that was when the oldest went
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
         self._local = threading.local()
         self._reading: list[Connection] = []
 
     @classmethod
-    async def open(
-        cls, url: str, bus: Bus, *, redact: Redact = str, patience: float = PATIENCE, alone: bool = False
-    ) -> PostgresDatabase:
-        """Raises StorageFault when the server cannot be reached, or the database is not fit for us.
-
-        `alone`: no other process may open it so, and each write is made by the session that holds the lock.
-        """
-        database = cls(url, bus, redact=redact, patience=patience, alone=alone)
+    async def open(cls, url: str, bus: Bus, *, redact: Redact = str, patience: float = PATIENCE) -> PostgresDatabase:
+        """Raises StorageFault when the server cannot be reached, or the database is not fit for us."""
+        database = cls(url, bus, redact=redact, patience=patience)
         ready: asyncio.Future[None] = database._loop.create_future()
         database._thread = threading.Thread(target=database._write_for_life, args=(ready,), name="writer", daemon=True)
         database._thread.start()
@@ -200,12 +192,8 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
 
     def _write_for_life(self, ready: asyncio.Future[None]) -> None:
         try:
-            self._open_first()
-        except HeldElsewhere as error:
-            told = f"the database at {self.place} is in use: {error}"
-            return self._tell(
-                settle, ready, InUse(told, hint="agent-worker stop --all, there; or use another database")
-            )
+            self._open_writer()
+            self._told = self._newest()
         except psycopg.Error as error:
             told = f"the database at {self.place} cannot be used: {_said(error)}"
             return self._tell(settle, ready, StorageFault(told, hint="agent-worker doctor"))
@@ -214,24 +202,62 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         self._tell(settle, ready, None)
         while (group := self._jobs.get()) is not None:
             self._take_more(group, GROUP)
-            self._commit(group)
+            if group:
+                self._commit(group)
+            for event in self._told_by_others(group):
+                self._tell(self._bus.publish, event)
             self._tell(self._answer, group)
         self._drop_writer()
 
-    def _open_first(self) -> None:
-        """A daemon that is just ending, or was killed, lets go in no time."""
-        for pause in PAUSES:
+    # --- what other hosts tell -----------------------------------------------------------------------------
+
+    def hint(self, number: int) -> None:
+        """Events go as far as this, says somebody: what was not heard of is read, after what is being written."""
+        if number > max(self._told, self._last):  # the second: of ours, what is just being committed
+            self._jobs.put([])
+
+    def _told_by_others(self, group: Jobs) -> Iterator[Event]:
+        """What happened elsewhere before this group, or by now: so all events are published in the order of commits.
+
+        All that have a smaller number than ours are committed: numbers are taken one after another, until the commit.
+        """
+        own = [event.number for job in group if job.error is None for event in job.told if event.number]
+        before = own[0] if own else 2**62
+        while self._told + 1 < before:
+            rows = self._rows_told(before)
+            for row in rows:
+                if event := event_rows.of_another_host(row):
+                    yield event
+            self._told = rows[-1]["id"] if rows else self._told
+            if len(rows) < EVENTS_READ:
+                break
+        self._told = max(self._told, own[-1]) if own else self._told
+
+    def _rows_told(self, before: int) -> list[Row]:
+        began = time.monotonic()
+        for pause in _pauses():
             try:
-                return self._open_writer()
-            except HeldElsewhere:
-                self._ending.wait(pause)
-        self._open_writer()
+                if self._writer is None:
+                    self._open_writer()
+                assert self._writer is not None
+                values = {"after": self._told, "before": before, "most": EVENTS_READ}
+                return self._writer.rows(event_rows.TOLD_BY_OTHERS, values)
+            except psycopg.Error as error:
+                self._drop_writer()
+                try:
+                    self._wait_or_refuse(error, pause, began)
+                except Unreachable:  # the next beat that succeeds looks again
+                    return []
+        raise AssertionError  # pauses have no end
+
+    def _newest(self) -> int:
+        assert self._writer is not None
+        (row,) = self._writer.rows(event_rows.LAST_NUMBER, {})
+        return int(row["numbered"])
 
     def _open_writer(self) -> None:
         connection = connect(self._url)
         try:
-            if self._alone:
-                hold_alone(connection)
             prepare(connection)
         except BaseException:
             connection.close()
@@ -349,6 +375,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
             cursor.executemany(numbered(event_rows.STORE_NUMBERED)[0].encode(), rows)
             # Before the answer: if that is lost and the commit was made, they are known.
             self._number(group, first)
+            cursor.execute(numbered(event_rows.NOTIFY)[0].encode(), [str(self._last)])
             cursor.execute("commit")
 
     def _number(self, group: Jobs, first: int) -> None:

@@ -135,9 +135,18 @@ def _sent(value: object) -> str | None:
 
 def hold_alone(connection: Connection) -> None:
     """Have the database to ourselves for as long as this session lasts. Raises HeldElsewhere."""
+    _hold(connection, "select pg_try_advisory_lock($1)")
+
+
+def hold_shared(connection: Connection) -> None:
+    """Be one of the hosts that nobody who wants it to himself comes between. Raises HeldElsewhere."""
+    _hold(connection, "select pg_try_advisory_lock_shared($1)")
+
+
+def _hold(connection: Connection, sql: str) -> None:
     # A session whose machine is gone ends within seconds, and the lock with it.
     connection.execute("set tcp_keepalives_idle = 5; set tcp_keepalives_interval = 2; set tcp_keepalives_count = 3")
-    held = connection.execute("select pg_try_advisory_lock($1)", [_ALONE]).fetchone()
+    held = connection.execute(sql.encode(), [_ALONE]).fetchone()
     if held == (True,):
         return
     holder = connection.execute(

@@ -45,7 +45,8 @@ class RuntimeHolder:
     mark: str = field(default_factory=maker)
     who: str = field(default_factory=lambda: os.path.basename(sys.argv[0]) or "python")
     reach: str = ""  #: the command by which a person reaches it; '' when there is none
-    database: str = ""  #: where its state is: runtimes that share one may be let work on the same project
+    database: str = ""  #: where its state is
+    shares: bool = False  #: with others that have the same database: they may work on the same project
 
     @property
     def pid(self) -> str:
@@ -76,12 +77,12 @@ class ProjectLocks:
             os.close(descriptor)
             raise
         self._held[root] = (descriptor, identity)
-        _note(identity, self._me)
 
     def release(self, root: Path) -> None:
         descriptor, identity = self._held.pop(root)
-        with suppress(OSError):
-            _note_path(identity).unlink()
+        if not self._me.shares or _locked(descriptor, root):  # else others go by the note
+            with suppress(OSError):
+                _note_path(identity).unlink()
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_UN)  # said: a fork of ours may still have it open
         os.close(descriptor)
@@ -93,9 +94,15 @@ class ProjectLocks:
     def _lock(self, descriptor: int, root: Path, identity: Identity) -> None:
         for _ in range(_TRIES):
             if _locked(descriptor, root):
-                return
+                _note(identity, self._me)
+                if not self._me.shares or _locked(descriptor, root, shared=True):
+                    return
+                continue  # between the two somebody else was faster
             holder = _noted(identity)
-            if holder and is_alive(holder.mark):
+            if self._me.shares and holder and holder.database == self._me.database:
+                if _locked(descriptor, root, shared=True):
+                    return
+            elif holder and is_alive(holder.mark):
                 raise refusal(f"the project {root}", holder)
             time.sleep(_PAUSE)  # it is about to be gone, or to say who it is
         raise refusal(f"the project {root}", _seen(identity))
@@ -150,9 +157,9 @@ def refusal(what: str, holder: RuntimeHolder | None) -> InUse:
     return InUse(told, hint=f"wait until it has ended, or end it: kill {holder.pid}")
 
 
-def _locked(descriptor: int, path: Path) -> bool:
+def _locked(descriptor: int, path: Path, *, shared: bool = False) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:
@@ -227,7 +234,7 @@ def _command(pid: str) -> str:
 
 
 def _dumped(holder: RuntimeHolder) -> bytes:
-    return json.dumps(asdict(holder)).encode()
+    return json.dumps({name: value for name, value in asdict(holder).items() if name != "shares"}).encode()
 
 
 def _loaded(content: bytes) -> RuntimeHolder | None:

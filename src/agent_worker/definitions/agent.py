@@ -158,8 +158,8 @@ class AgentSettings(Block):
     )
     requires: tuple[Label, ...] = Field(
         (),
-        description="what a machine must have, of several; needs PostgreSQL, and is refused while there is one",
-        examples=[[]],
+        description="labels that a machine must have to run it, where several share a PostgreSQL",
+        examples=[["gpu"]],
     )
     isolate: Isolation | None = Field(
         None,
@@ -195,9 +195,6 @@ class AgentSettings(Block):
             yield Broken(("model",), "is required for backend sdk", "such as anthropic/claude-sonnet-5-5")
         if _serves_nobody(written):
             yield Broken(("provider", "name"), "is required where model names no provider")
-        if written.get("requires"):
-            told = "chooses among several machines, which needs PostgreSQL; here agents work on one"
-            yield Broken(("requires",), told, "remove it")
         if backend == "acp" and written.get("command") is None:
             yield Broken(("command",), "is required for backend acp", "the program that speaks ACP, as a list")
         if backend in _BACKENDS - {"acp"} and written.get("command") is not None:

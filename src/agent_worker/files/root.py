@@ -9,8 +9,10 @@ OSError. Synchronous: call it in a thread. Below: folder.py. Beside: jsonl.py fo
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -26,6 +28,7 @@ from agent_worker.files.swap import Conflict, content_hash, swap, sweep
 
 READ_LIMIT = 16 * 1024 * 1024
 _TRIES = 10
+_TURNS, _TURN = 400, 0.005  # tries, and seconds between them, until another host lets us write
 _SENTENCES = {
     errno.ELOOP: "is a link, and links are not followed",
     errno.ENAMETOOLONG: "has a name that is too long for this disk",
@@ -145,6 +148,20 @@ class Root:
             return content_hash(content)
         directory, slash, _ = relative.rpartition("/")
         return replace(conflict, kept=directory + slash + conflict.kept)
+
+    @contextmanager
+    def among_hosts(self) -> Iterator[None]:
+        """No other process that asks for the same writes here meanwhile. Raises OSError when one never lets go."""
+        with self._made("any") as (folder, _):
+            for _ in range(_TURNS):
+                try:
+                    fcntl.flock(folder.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    time.sleep(_TURN)
+            else:
+                raise BlockingIOError(errno.EAGAIN, "another host writes here", str(self.location()))
+            yield  # the lock goes with the folder's descriptor
 
     def append(self, relative: str, text: str | bytes) -> None:
         """Add text to the end of a file; it is on disk when this returns."""

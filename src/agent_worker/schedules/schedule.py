@@ -183,9 +183,22 @@ def marked(tx: WholeTransaction) -> list[Row]:
     )
 
 
+def take(tx: Transaction, row: Row, host: str) -> bool:
+    """Be the host that starts or checks what is due. False: another one does, or has."""
+    taken = tx.run(
+        """update schedule set host = :host
+            where project = :project and id = :id and slot = :slot
+              and (host in ('', :host) or not exists (select 1 from host h where h.id = schedule.host))""",
+        id=row["id"],
+        slot=row["slot"],
+        host=host,
+    )
+    return bool(taken)
+
+
 def begun(tx: Transaction, row: Row) -> None:
     """Note that what was due has been started, or could not be."""
-    sql = "update schedule set slot = null where project = :project and id = :id and slot = :slot"
+    sql = "update schedule set slot = null, host = '' where project = :project and id = :id and slot = :slot"
     tx.run(sql, id=row["id"], slot=row["slot"])
 
 

@@ -7,10 +7,19 @@ from agent_worker.service.hook_starter import HookStarter
 from agent_worker.service.rounds import NightRounds
 from agent_worker.service.schedule_starter import Timekeeper
 from agent_worker.service.service import Service
+from agent_worker.service.shared_work import SharedWork
+
+
+def share(service: Service) -> None:
+    """Where other hosts have the same database: hear of their work before anything is opened here."""
+    if service.runtime.supervisor.hosting:
+        SharedWork(service)
 
 
 def begin(service: Service) -> None:
     """All of it ends with the service."""
+    if service.runtime.supervisor.hosting:
+        service.background(service.open_known())
     Timekeeper(service)
     HookStarter(service)
     DiskWatch(service)

@@ -18,6 +18,7 @@ from agent_worker.service import (
     events,
     held_files,
     hooks,
+    hosts,
     inbox,
     limits,
     memory,
@@ -50,6 +51,7 @@ from agent_worker.service.operation import Operation, operations_in
 
 _MODULES = (
     projects,
+    hosts,
     overview,
     agents,
     agent_files,

@@ -18,7 +18,7 @@ from agent_worker.definitions.agent import AgentDefinition, AgentSettings
 from agent_worker.definitions.block import Broken
 from agent_worker.definitions.loading import located, shown
 from agent_worker.definitions.problems import did_you_mean, listed
-from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.project import PROJECT_FILES, ProjectFiles
 from agent_worker.definitions.source import Source, read_source
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
 from agent_worker.files.root import Root
@@ -50,8 +50,11 @@ def wrong_in_workflow(
 
 
 def wrong_in_project(project: ProjectFiles) -> list[Problem]:
-    """In all agents and workflows whose files have the right form."""
-    found = []
+    """In the project's own file, and in all agents and workflows whose files have the right form."""
+    found, judge = list[Problem](), project.definition.guard.model
+    file = next((project.root / name for name in PROJECT_FILES if (project.root / name).is_file()), None)
+    if file and judge:
+        found += _located(file, project.root, list(_of_model(judge, Endpoint(), ("guard", "model"))), None)
     for name, agent in project.agents.items():
         found += wrong_in_agent(agent, project.agent_files[name], project.root)
     for name, workflow in project.workflows.items():

@@ -16,6 +16,7 @@ from agent_worker.definitions.project import ProjectFiles
 from agent_worker.definitions.team_templates import write_team
 from agent_worker.files.folder import disk_explained
 from agent_worker.service.agents import AgentView, agents_list
+from agent_worker.service.hosts import HostView, hosts_list
 from agent_worker.service.inbox import inbox_list
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -43,6 +44,7 @@ class Status:
     workflows: list[str]  #: those that files define, running or not
     waiting: int  #: items in the person's inbox
     disk: FreeSpace
+    hosts: list[HostView]  #: that share the work; none where this daemon keeps its state for itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ async def status(service: Service, project: str | None = None) -> Status:
         workflows=sorted(loaded.project.workflows),
         waiting=len(await inbox_list(service, project)),
         disk=service.runtime.space.look(),
+        hosts=await hosts_list(service),
     )
 
 

@@ -6,6 +6,10 @@ import asyncio
 from dataclasses import replace
 
 from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.address import WorkspaceName
+from agent_worker.core.errors import Refused
+from agent_worker.database import host_rows
+from agent_worker.database.database import Row
 from agent_worker.workflows import start as instances
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.runtime import Runtime
@@ -34,6 +38,7 @@ class RunningInstances:
         self.runtime = runtime
         self._running: dict[str, Instance] = {}
         self._finishing: dict[str, _Finishing] = {}
+        self._stopping: set[str] = set()
 
     def get(self, workspace: str) -> Instance | None:
         """By the id of its workspace."""
@@ -69,16 +74,33 @@ class RunningInstances:
         finishing = self._finishing.get(running.id)
         if finishing is not None:
             finishing.work.cancel()
+        self._stopping.add(running.id)
         try:
             summary = await running.stop(reason=reason)
         except BaseException:  # the same
             running.leave()
             raise
         finally:
+            self._stopping.discard(running.id)
             self._running.pop(running.id, None)
         if finishing is not None and not finishing.outcome.done():
             finishing.outcome.set_result(summary)
         return summary
+
+    async def ended_elsewhere(self, workspace: str, reason: str) -> None:
+        """It is stopped, says an event. Where that was not our doing, another host did it."""
+        running = self._running.get(workspace)
+        if running is None or workspace in self._stopping or workspace in self._finishing:
+            return
+        del self._running[workspace]
+        await running.ended_elsewhere(reason)
+
+    async def elsewhere(self, name: WorkspaceName, workspace: Row) -> Refused:
+        """The error for whoever asks something of an instance that only its own host can do."""
+        hosts = {row["id"]: row for row in await self.runtime.database.read(host_rows.listed)}
+        host = hosts.get(workspace["owner"])
+        where = f"on {host['node']}, process {host['pid']}" if host else "on a host that has just ended"
+        return Refused(f"@{name} is run {where}: this can only be done there", hint=f"agent-worker peek @{name}")
 
     def leave_all(self) -> None:
         for running in self._running.values():

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import Refused, StorageFault, Untrusted
+from agent_worker.core.events import HostChanged
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.schedule import Schedule, WorkflowSchedule
 from agent_worker.schedules import schedule
@@ -37,6 +38,7 @@ class Timekeeper:
         self._service = service
         self._busy = asyncio.Lock()
         self._checking: set[tuple[str, str]] = set()
+        service.listen(lambda _: self.look(), HostChanged)  # what one has taken and not begun
         if (ticker := service.runtime.loader.ticker) is not None:
             ticker.listener = self.look
             ticker.look_again()
@@ -47,8 +49,16 @@ class Timekeeper:
     async def _start_due(self) -> None:
         async with self._busy:
             for row in await self._service.runtime.database.read(schedule.marked):
-                if (row["project"], row["id"]) not in self._checking:
+                if (row["project"], row["id"]) not in self._checking and await self._is_ours(row):
                     await self._take(row)
+
+    async def _is_ours(self, row: Row) -> bool:
+        """Of several hosts one starts what is due: one that has the project."""
+        host, runtime = self._service.runtime.supervisor.host, self._service.runtime
+        if host is None:
+            return True
+        is_here = await asyncio.to_thread(Path(row["root"]).is_dir)
+        return is_here and await runtime.database.of(row["project"]).write(schedule.take, row, host)
 
     async def _take(self, row: Row) -> None:
         try:

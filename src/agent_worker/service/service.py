@@ -9,17 +9,18 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.waiting import Waiting
 from agent_worker.core.address import Address, WorkspaceName
 from agent_worker.core.errors import InUse, NotRunning
+from agent_worker.core.events import Event
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import ProjectFiles
-from agent_worker.definitions.workflow import with_model
+from agent_worker.definitions.workflow import WorkflowDefinition, with_model
 from agent_worker.service.addresses import address_in, workspace_name_in
 from agent_worker.service.found_workflow import FoundWorkflow, find_workflow, remotes_of
 from agent_worker.service.open_projects import OpenProjects, ProjectValues
@@ -28,12 +29,12 @@ from agent_worker.service.typed_ids import Kind, holding
 from agent_worker.work import agent_rows, inbox
 from agent_worker.work.door_tokens import DoorTokens
 from agent_worker.workflows import start as instances
-from agent_worker.workflows.instance import Instance
+from agent_worker.workflows.instance import Instance, end_now
 from agent_worker.workflows.remote import Remotes
 from agent_worker.workflows.runtime import Runtime
-from agent_worker.workflows.summary import Summary
+from agent_worker.workflows.summary import Summary, summarise
 from agent_worker.workflows.values import MODEL
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces import workspace_rows, workspace_state
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +52,8 @@ class Service:
         self._instances = RunningInstances(runtime)
         self._opening_known: asyncio.Task[None] | None = None  # projects of former days
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._unlisten: list[Callable[[], None]] = []
+        self.opened: Callable[[LoadedProject], Awaitable[None]] | None = None  #: told of each project that was opened
         self.opening_session = asyncio.Lock()  #: of two first questions in a session, one starts it
 
     def now(self) -> int:
@@ -99,6 +102,8 @@ class Service:
             await self._open_workspaces(
                 [workspace for workspace in await self._workspaces_left() if workspace["project"] == loaded.id]
             )
+        if is_new and self.opened:
+            await self.opened(loaded)
         return loaded
 
     async def files_of(self, root: str | None) -> tuple[ProjectFiles, LoadedProject | None]:
@@ -195,6 +200,11 @@ class Service:
                 log.exception("project %s could not be opened again", root)
             return
 
+    async def take_up_left(self) -> None:
+        """A host is gone: the instances that it had open go on here, unless another host is faster."""
+        open_here = {loaded.id for loaded in self.projects()}
+        await self._open_workspaces([each for each in await self._workspaces_left() if each["project"] in open_here])
+
     async def _workspaces_left(self) -> list[Row]:
         left = await self.runtime.database.read(workspace_rows.left)
         return [workspace for workspace in left if self.running(workspace["id"]) is None]
@@ -213,14 +223,21 @@ class Service:
         loaded = await self.project(root)
         if not workspace["file"] and workspace["workflow"] not in loaded.project.workflows:
             return  # a value of a program: it goes on when that hands it over again
-        found = await self.workflow(loaded, workspace["file"] or workspace["workflow"])
-        definition, model = found.definition, json.loads(workspace["given"]).get(MODEL)
-        if model:
-            definition = with_model(definition, loaded.project.agents, model)
+        definition = await self.definition_of(loaded, workspace)
+        if (host := self.runtime.supervisor.host) and not await self.write(
+            loaded, workspace_state.take_up, workspace["id"], host
+        ):
+            return
         running = await instances.reopen(self.runtime, loaded, definition, workspace)
         self._instances.add(running)
         if workspace["ends"] == "quiet":
             self.background(self.finish(running))
+
+    async def definition_of(self, loaded: LoadedProject, workspace: Row) -> WorkflowDefinition:
+        """The workflow of an instance, as its file says now, with the model that it was started with."""
+        found = await self.workflow(loaded, workspace["file"] or workspace["workflow"])
+        model = json.loads(workspace["given"]).get(MODEL)
+        return with_model(found.definition, loaded.project.agents, model) if model else found.definition
 
     # --- instances ------------------------------------------------------------------------------------
 
@@ -253,9 +270,29 @@ class Service:
         found = await self.workspace_name(loaded, name)
         workspace = await self.read(loaded, workspace_rows.find_running, found)
         if (running := self.running(workspace["id"])) is None:
+            if workspace["owner"] not in (None, self.runtime.supervisor.host):
+                raise await self._instances.elsewhere(found, workspace)
             told = f'workflow "{found}" is not open here yet: it is being started, or could not be opened again'
             raise NotRunning(told, hint="agent-worker daemon logs")
         return running
+
+    async def running_row(self, loaded: LoadedProject, name: str) -> Row:
+        """The workspace of a running instance, whichever host has it open."""
+        workspace = await self.read(loaded, workspace_rows.find_running, await self.workspace_name(loaded, name))
+        if workspace["owner"] in (None, self.runtime.supervisor.host):
+            await self.instance(loaded, name)  # raises when it is not
+        return workspace
+
+    async def stop_named(self, loaded: LoadedProject, name: str) -> Summary:
+        """Stop an instance, whichever host has it open."""
+        workspace = await self.running_row(loaded, name)
+        if (running := self.running(workspace["id"])) is not None:
+            return await self.stop(running)
+        await self.write(loaded, end_now, workspace["id"], "stopped", now=self.now())
+        return await self.read(loaded, summarise, workspace["id"], workspace["started_at"], "stopped")
+
+    async def ended_elsewhere(self, workspace: str, reason: str) -> None:
+        await self._instances.ended_elsewhere(workspace, reason)
 
     # --- names that somebody typed --------------------------------------------------------------------
 
@@ -282,7 +319,13 @@ class Service:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    def listen(self, listener: Callable[[Event], None], *kinds: type[Event]) -> None:
+        """Be told events of these kinds until the service is closed."""
+        self._unlisten.append(self.runtime.bus.listen(listener, *kinds))
+
     async def close(self) -> None:
+        while self._unlisten:
+            self._unlisten.pop()()
         for task in self._tasks:
             task.cancel()
         try:

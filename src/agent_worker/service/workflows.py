@@ -119,7 +119,7 @@ async def workflow_run(service: Service, request: Flat[WorkflowRequest]) -> Summ
 async def workflow_stop(service: Service, instance: str, project: str | None = None) -> Summary:
     """Stop an instance now: what is queued or running in it is cancelled."""
     loaded = await service.project(project)
-    return await service.stop(await service.instance(loaded, instance))
+    return await service.stop_named(loaded, instance)
 
 
 @operation("POST", "/workflows/{instance}/{action}")
@@ -128,12 +128,13 @@ async def workflow_set(
 ) -> Running:
     """Let the work of an instance wait, or go on, with a new allowance where a limit stopped it."""
     loaded = await service.project(project)
-    running = await service.instance(loaded, instance)
+    row = await service.running_row(loaded, instance)
     if action == "pause":
-        await service.write(loaded, workspace_state.pause, running.id, "paused by a person")
+        await service.write(loaded, workspace_state.pause, row["id"], "paused by a person")
     else:
-        await service.write(loaded, commands.resume_workspace, running.id, now=service.now())
-    return await _instance(service, running)
+        await service.write(loaded, commands.resume_workspace, row["id"], now=service.now())
+    row = await service.read(loaded, workspace_rows.get, row["id"])
+    return await service.read(loaded, _running, row, await service.waits(loaded))
 
 
 @operation("POST", "/workflows/{instance}/restart")
@@ -148,7 +149,7 @@ async def workflow_restart(service: Service, instance: str, project: str | None 
         told = f"{row['workflow']} wants to do things that you have not approved"
         raise Untrusted(told, hint=f"agent-worker trust {row['workflow']}")
     if row["state"] == "running":
-        await service.stop(await service.instance(loaded, instance))
+        await service.stop_named(loaded, instance)
     given = json.loads(row["given"])
     still_known = (param.name for param in found.definition.params)
     params = {name: value for name in still_known if (value := given.get(f"{PARAMS}{name}"))}

@@ -8,7 +8,7 @@ refused there and can change nothing any more.
 from __future__ import annotations
 
 from agent_worker.core.errors import Fenced, NotFound
-from agent_worker.core.events import AgentChanged
+from agent_worker.core.events import AgentChanged, Queued
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction, WholeTransaction
@@ -40,8 +40,8 @@ def projects(tx: WholeTransaction) -> list[str]:
     return [str(row["id"]) for row in tx.all("select id from project order by id")]
 
 
-def enrol(tx: Transaction, *, name: str, kind: str = "project", home: str = "") -> str:
-    """The id of this agent, new or known. An inline agent's home is its workspace."""
+def enrol(tx: Transaction, *, name: str, kind: str = "project", home: str = "", host: str = "") -> str:
+    """The id of this agent, new or known. An inline agent's home is its workspace; a quick one lives on its host."""
     known = tx.one(
         "select id from agent where project = :project and home = :home and name = :name",
         home=home,
@@ -50,12 +50,14 @@ def enrol(tx: Transaction, *, name: str, kind: str = "project", home: str = "") 
     if known:
         return str(known["id"])
     made = tx.one(
-        """insert into agent(project, id, name, home, kind) values (:project, :id, :name, :home, :kind)
+        """insert into agent(project, id, name, home, kind, host)
+           values (:project, :id, :name, :home, :kind, :host)
            on conflict (project, home, name) do update set name = excluded.name returning id""",
         id=new_id("a"),
         name=name,
         home=home,
         kind=kind,
+        host=host,
     )
     assert made is not None
     return str(made["id"])
@@ -79,22 +81,69 @@ def next_place(tx: Transaction, agent: str) -> int:
 
 
 def claim(tx: Transaction, agent: str, owner: str) -> Fence:
-    """Become the one who runs this agent; whoever did before is fenced off."""
+    """Become the one who runs this agent; whoever did before is fenced off. Raises Fenced: another host has it."""
     row = tx.one(
-        "update agent set owner = :owner, epoch = epoch + 1 where project = :project and id = :agent returning epoch",
+        """update agent set owner = :owner, epoch = epoch + 1
+            where project = :project and id = :agent and (coalesce(owner, '') = :owner
+                  or not exists (select 1 from host h where h.id = agent.owner))
+           returning epoch""",
         agent=agent,
         owner=owner,
     )
     if row is None:
-        raise NotFound(f"there is no agent {agent}")
+        identity(tx, agent)
+        raise Fenced(f"agent {agent} is run by another host")
     return Fence(tx.project, agent, owner, row["epoch"])
 
 
+def waits_for(tx: Transaction, agent: str, owner: str) -> bool:
+    """Whether an agent has work that this host could take: it asks before it claims, as all the others do."""
+    row = tx.one(
+        """select 1 as one from agent a
+            where a.project = :project and a.id = :agent
+              and (coalesce(a.owner, '') = :owner or not exists (select 1 from host h where h.id = a.owner))
+              and exists (select 1 from instruction i
+                           where i.project = :project and i.agent = :agent and i.state = 'queued')""",
+        agent=agent,
+        owner=owner,
+    )
+    return row is not None
+
+
+def release(tx: Transaction, fence: Fence) -> bool:
+    """Let go of an agent that has nothing to do: the next host that has work for it may be another one."""
+    released = tx.run(
+        """update agent set owner = null
+            where project = :project and id = :agent and owner = :owner and epoch = :epoch and state <> 'error'
+              and not exists (select 1 from instruction i
+                               where i.project = :project and i.agent = :agent and i.state = 'queued')""",
+        agent=fence.agent,
+        owner=fence.owner,
+        epoch=fence.epoch,
+    )
+    return bool(released)
+
+
+def let_go(tx: Transaction, fence: Fence) -> None:
+    """Let go of an agent whose work can only be done elsewhere, and say that it waits."""
+    hold(tx, fence)
+    tx.run("update agent set owner = null where project = :project and id = :agent", agent=fence.agent)
+    waiting = tx.one(
+        """select id, workspace, lane from instruction
+            where project = :project and agent = :agent and state = 'queued' order by lane, id limit 1""",
+        agent=fence.agent,
+    )
+    if waiting:
+        lane, work = waiting["lane"], waiting["id"]
+        tx.tell(Queued(agent=fence.agent, instruction=work, lane=lane, workspace=waiting["workspace"]))
+
+
 def free_from_others(tx: Transaction, owner: str) -> None:
-    """A host begins: agents that another one held are free, and those that were at work or in error are idle."""
+    """Agents that a host held which is gone are free, and those that were at work or in error are idle."""
     tx.run(
         """update agent set owner = null, state = case when state in ('running', 'error') then 'idle' else state end
-            where project = :project and coalesce(owner, '') <> :owner""",
+            where project = :project and coalesce(owner, '') <> :owner
+              and not exists (select 1 from host h where h.id = agent.owner)""",
         owner=owner,
     )
 
@@ -181,6 +230,14 @@ def forget(tx: Transaction, agent: str) -> None:
         tx.tell(AgentChanged(agent=agent, name=row["name"], state="deleted"))
 
 
+def owned(tx: Transaction) -> list[Row]:
+    """Agents that a host has, those that are at work first."""
+    return tx.all(
+        """select owner, name, state from agent where project = :project and owner is not null
+            order by case state when 'running' then 0 else 1 end, name"""
+    )
+
+
 def at_home(tx: Transaction) -> list[Row]:
     """All lasting and quick agents of the project."""
     return tx.all("select * from agent where project = :project and home = ''")
@@ -194,9 +251,11 @@ def known(tx: Transaction, name: str) -> Row | None:
     )
 
 
-def quick(tx: Transaction) -> list[Row]:
-    """Agents without a file: they end with the daemon."""
+def quick(tx: Transaction, host: str) -> list[Row]:
+    """Agents without a file whose daemon is gone, or is this one: they end with it."""
     return tx.all(
         """select a.*, p.root from agent a join project p on p.id = a.project
-            where a.project = :project and a.kind = 'ephemeral'"""
+            where a.project = :project and a.kind = 'ephemeral'
+              and (a.host = :host or not exists (select 1 from host h where h.id = a.host))""",
+        host=host,
     )

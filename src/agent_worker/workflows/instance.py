@@ -77,8 +77,12 @@ class Instance:
         """End the instance now: what is queued or running here is cancelled."""
         if self.working_copies:
             await self.working_copies.settle()
-        await self.database.write(_cancel_all, self.id, reason, now=self.runtime.clock.micros())
+        await self.database.write(end_now, self.id, reason, now=self.runtime.clock.micros())
         return await self._wind_up(reason)
+
+    async def ended_elsewhere(self, reason: str) -> None:
+        """Another host was told to stop it, and has: what is left is to put away what is kept here."""
+        await self._wind_up(reason)
 
     def leave(self) -> None:
         """Its host ends before it does: nothing of it goes on here. It is opened again later."""
@@ -112,7 +116,7 @@ class Instance:
 # --- transactions -------------------------------------------------------------------------------------
 
 
-def _cancel_all(tx: Transaction, workspace: str, reason: str, *, now: int) -> None:
+def end_now(tx: Transaction, workspace: str, reason: str, *, now: int) -> None:
     for row in tx.all(
         """select id from instruction
             where project = :project and workspace = :workspace and state in ('queued', 'running', 'waiting')""",

@@ -90,6 +90,18 @@ async def reopen(runtime: Runtime, loaded: LoadedProject, workflow: WorkflowDefi
     return instance
 
 
+async def join(runtime: Runtime, loaded: LoadedProject, workflow: WorkflowDefinition, workspace: Row) -> None:
+    """Let the members of an instance that another host has open work here too. It stays that host's to end."""
+    values = json.loads(workspace["given"])
+    same = new_workspace(loaded, workflow, workspace["tag"], values)
+    copies = {name: copy.files for name, copy in copies_for(loaded, workflow, same).items()}
+    await runtime.loader.add_members(loaded, workflow, workspace["id"], same.name, _notes(workflow, values), copies)
+
+
+def _notes(workflow: WorkflowDefinition, values: Mapping[str, str]) -> dict[str, str]:
+    return {name: interpolate(m.append, values) for name, m in workflow.agents.items() if isinstance(m, RefMember)}
+
+
 @dataclass(slots=True)
 class _Opening:
     """How far the opening of a workspace came."""
@@ -123,7 +135,7 @@ async def _open(
 ) -> Instance:
     """Files in order, everybody added, and only then is anybody let in: nothing is tidied under those who work."""
     workspace = replace(new_workspace(loaded, wanted.workflow, wanted.tag, values), file=wanted.file, ends=wanted.ends)
-    workspace = replace(workspace, given=json.dumps(values))
+    workspace = replace(workspace, given=json.dumps(values), host=runtime.supervisor.host)
     async with runtime.opening:
         instance = opening.instance = await _prepare(runtime, loaded, wanted.workflow, workspace, values, opening)
         await instance.database.write(workspace_state.let_in, instance.id)
@@ -155,7 +167,7 @@ async def _prepare(
     failpoint("attach")
     if used_before:
         await database.write(archive.forget_old, now=runtime.clock.micros(), kept=kept)
-    notes = {name: interpolate(m.append, values) for name, m in workflow.agents.items() if isinstance(m, RefMember)}
+    notes = _notes(workflow, values)
     working_copies = {name: copy.files for name, copy in copies.items()}
     members = await runtime.loader.add_members(loaded, workflow, id, workspace.name, notes, working_copies)
     await database.write(workspace_state.add_members, id, members)

@@ -51,8 +51,9 @@ Lines = list[channel.Message] | list[threads.ThreadEntry]
 
 
 class LogFiles:
-    def __init__(self, database: Database, bus: Bus) -> None:
+    def __init__(self, database: Database, bus: Bus, *, shared: bool = False) -> None:
         self._database = database
+        self._shared = shared  # other hosts may write the same files: each time we look how far they are
         self._loop = asyncio.get_running_loop()
         self._places: dict[Target, Place] = {}
         self._written: dict[Target, int] = {}
@@ -168,12 +169,15 @@ class LogFiles:
 
     async def _bring_up(self, places: Mapping[Target, Place]) -> None:
         """All at once: one look at the database, one way to the files. Meanwhile the next ones gather."""
-        ends = {target: self._written[target] for target in places if target in self._written}
+        known = {} if self._shared else self._written
+        ends = {target: known[target] for target in places if target in known}
         if unknown := {target: place for target, place in places.items() if target not in ends}:
             ends |= await asyncio.to_thread(_ends_on_disk, unknown)
         lacking = await self._database.read(_lines_after, ends)
         failpoint("outbox.before_append")
-        if lacking:
+        if lacking and self._shared:
+            await asyncio.to_thread(_append_in_turn, places, lacking)
+        elif lacking:
             await asyncio.to_thread(_append, places, lacking)
         for target in places.keys() & self._places.keys():  # others were forgotten meanwhile
             lines = lacking.get(target)
@@ -262,6 +266,16 @@ def _struck(line: bytes, seqs: Collection[int]) -> bytes:
 
 def _ends_on_disk(places: Mapping[Target, Place]) -> dict[Target, int]:
     return {target: last_seq(root, path, dated=_is_dated(target)) for target, (root, path) in places.items()}
+
+
+def _append_in_turn(places: Mapping[Target, Place], lacking: Mapping[Target, Lines]) -> None:
+    """One host after another, each only what the file does not hold by then."""
+    for target, lines in lacking.items():
+        root, path = places[target]
+        with root.among_hosts():
+            end = last_seq(root, path, dated=_is_dated(target))
+            if left := [line for line in lines if line.seq > end]:
+                _append(places, {target: left})  # type: ignore[dict-item]
 
 
 def _append(places: Mapping[Target, Place], lacking: Mapping[Target, Lines]) -> None:

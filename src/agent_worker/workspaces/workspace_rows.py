@@ -121,6 +121,15 @@ def left(tx: WholeTransaction) -> list[Row]:
     return tx.all("select * from workspace where state = 'left' order by started_at")
 
 
+def running_elsewhere(tx: Transaction, host: str) -> list[Row]:
+    """Workspaces of the project that another host has open."""
+    return tx.all(
+        """select * from workspace where project = :project and state = 'running' and owner is not null
+              and owner <> :host order by started_at""",
+        host=host,
+    )
+
+
 def kept_ids(tx: WholeTransaction) -> set[str]:
     """Those of all projects that can still be looked at."""
     return {row["id"] for row in tx.all("select id from workspace where state <> 'archived'")}

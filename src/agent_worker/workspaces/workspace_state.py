@@ -31,6 +31,7 @@ class NewWorkspace:
     document_owner: str = ""  #: the one member who writes documents, when the file names one
     smart_send: int = 4 * 1024  #: bytes; a longer message becomes a resource
     desk: str = ""  #: the member who answers a person that calls on nobody, when the file names one
+    host: str | None = None  #: which opens it, of several that share the database
 
     @property
     def name(self) -> str:
@@ -96,7 +97,7 @@ def open_workspace(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str
 def _open_again(tx: Transaction, id: str, workspace: NewWorkspace, *, now: int) -> None:
     tx.run(
         """update workspace
-              set state = 'left', ended_at = null, directory = :directory, provider = :provider,
+              set state = 'left', owner = :host, ended_at = null, directory = :directory, provider = :provider,
                   documents = :documents, file = :file, given = :given, ends = :ends,
                   document_owner = case when :owner <> '' then :owner when owner_named = 1 then ''
                                         else document_owner end,
@@ -115,9 +116,9 @@ def _create(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str:
     id = new_id("w")
     tx.run(
         """insert into workspace(project, id, workflow, tag, provider, documents, directory, bound, file, given,
-                                 ends, document_owner, owner_named, smart_send, desk, state, started_at)
+                                 ends, document_owner, owner_named, smart_send, desk, owner, state, started_at)
            values (:project, :id, :workflow, :tag, :provider, :documents, :directory, :bound, :file, :given,
-                   :ends, :owner, :named, :smart_send, :desk, 'left', :now)""",
+                   :ends, :owner, :named, :smart_send, :desk, :host, 'left', :now)""",
         id=id,
         workflow=workspace.workflow,
         tag=workspace.tag,
@@ -128,7 +129,7 @@ def _create(tx: Transaction, workspace: NewWorkspace, *, now: int) -> str:
     return id
 
 
-def _columns(workspace: NewWorkspace) -> dict[str, str | int]:
+def _columns(workspace: NewWorkspace) -> dict[str, str | int | None]:
     """What is written anew each time a workspace is opened."""
     return {
         "provider": workspace.provider,
@@ -141,6 +142,7 @@ def _columns(workspace: NewWorkspace) -> dict[str, str | int]:
         "named": int(workspace.document_owner != ""),
         "smart_send": workspace.smart_send,
         "desk": workspace.desk,
+        "host": workspace.host,
     }
 
 
@@ -213,15 +215,34 @@ def close_workspace(tx: Transaction, workspace: str, *, reason: str = "", now: i
     tx.tell(WorkspaceChanged(workspace=workspace, state="stopped", reason=reason))
 
 
-def leave_all(tx: Transaction) -> None:
-    """Their host is gone: they take no message, and their work waits, until someone starts them again."""
-    tx.run("update workspace set state = 'left' where project = :project and state = 'running'")
+def leave_all(tx: Transaction, owner: str) -> None:
+    """Whose host is gone takes no message, and its work waits, until someone starts it again."""
+    tx.run(
+        """update workspace set state = 'left', owner = null
+            where project = :project and state = 'running' and coalesce(owner, '') <> :owner
+              and not exists (select 1 from host h where h.id = workspace.owner)""",
+        owner=owner,
+    )
+
+
+def take_up(tx: Transaction, workspace: str, host: str) -> bool:
+    """Be the one that opens a workspace which a dead host has left. False: another one does."""
+    taken = tx.run(
+        """update workspace set owner = :host
+            where project = :project and id = :id and state = 'left' and (coalesce(owner, :host) = :host
+                  or not exists (select 1 from host h where h.id = workspace.owner))""",
+        id=workspace,
+        host=host,
+    )
+    return bool(taken)
 
 
 def leave(tx: Transaction, workspace: str) -> None:
     """Leave a workspace that could not be opened again as if its host were still gone."""
     tx.run(
-        "update workspace set state = 'left' where project = :project and id = :id and state = 'running'", id=workspace
+        """update workspace set state = 'left', owner = null
+            where project = :project and id = :id and state in ('running', 'left')""",
+        id=workspace,
     )
 
 

@@ -23,7 +23,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from agent_worker.agents.prompt_texts import kept_for
-from agent_worker.client.discovery import DATABASE, DATABASE_VARIABLE, HOME_VARIABLE, authority, open_private
+from agent_worker.client.discovery import (
+    DATABASE,
+    DATABASE_VARIABLE,
+    HOME_VARIABLE,
+    LABELS_VARIABLE,
+    authority,
+    open_private,
+)
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import Clock
 from agent_worker.core.disk_space import Space
@@ -76,6 +83,7 @@ async def make_app(identity: Identity) -> App:
         opening.push_async_callback(openai.close)
         opening.push_async_callback(metrics.close)
         await hold_tokens(service)
+        background.share(service)
         await service.open_again()
         await keys_changed(service)  # what is asked for may have come with this start
         background.begin(service)
@@ -113,6 +121,7 @@ def _settings(identity: Identity, private: Root) -> RuntimeSettings:
         space=Space.of(identity.home, chosen.warn_free, chosen.stop_free),
         reached_by=f"{HOME_VARIABLE}={shlex.quote(str(identity.home))} agent-worker",
         chosen=chosen,
+        labels=frozenset(os.environ.get(LABELS_VARIABLE, "").replace(",", " ").split()),
     )
 
 

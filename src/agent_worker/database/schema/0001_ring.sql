@@ -8,6 +8,17 @@ create table project (
   name text not null
 );
 
+create table host (                         -- the daemons that share this database; SQLite's has one, which is not listed
+  id text primary key,
+  node text not null,                       -- the name of its machine
+  home text not null,                       -- of which process there is one at a time: by machine, boot and directory
+  pid bigint not null,
+  labels text not null,                     -- JSON list: what it has that an agent may require
+  version text not null,
+  began_at bigint not null,                 -- this and the lease by the database's own clock
+  lease_until bigint not null               -- later than this it is dead, unless it says otherwise before somebody looks
+);
+
 create table agent (
   project text not null references project(id),
   id text not null,
@@ -15,6 +26,7 @@ create table agent (
   home text not null default '',            -- the workspace an inline agent lives in; '' for all others
   kind text not null,                       -- project | inline | ephemeral
   owner text,                               -- the host that runs its loop now
+  host text not null default '',            -- of a quick agent: the host that knows it; '' where there is only one
   epoch bigint not null default 0,          -- grows with each claim; (owner, epoch) fences every write of a loop
   state text not null default 'idle',       -- idle | running | stopped | error
   reason text not null default '',          -- why it is stopped or in error
@@ -38,6 +50,7 @@ create table workspace (
   given text not null default '{}',         -- JSON: the values it was started with
   ends text not null default 'stop',        -- stop: when told to · quiet: when nobody has anything left to do
   state text not null,                      -- running | left (its host died) | stopped | archived
+  owner text,                               -- the host that has it open; null where there is only one
   paused text not null default '',
   document_owner text not null default '',  -- the one member who writes documents; '' when everybody does
   owner_named integer not null default 0,   -- 1: by the workflow's file, so that no vote of agents changes it
@@ -462,6 +475,7 @@ create table schedule (
   due_at bigint,                            -- null when nothing is due any more
   fired_at bigint,
   slot bigint,                              -- when it was due, of what has not been started or checked yet
+  host text not null default '',            -- that starts or checks it now, of several; '' when none does
   failures integer not null default 0,      -- of its check, in a row
   state text not null default 'active',
   primary key (project, id),

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from agent_worker.core.clock import from_micros, micros, sleep_until
 from agent_worker.core.errors import AgentWorkerError
-from agent_worker.core.events import InboxItemAdded
+from agent_worker.core.events import Event, HostChanged, InboxItemAdded
+from agent_worker.database import host_rows
 from agent_worker.database.database import Row
 from agent_worker.definitions.notifications import Notifications, Sink, read_notifications
 from agent_worker.doors.outbox.notice import Notice, NotSent, notice_of
@@ -40,17 +41,28 @@ class OutboxSender:
         self._service = service
         self._stirred = asyncio.Event()
         self._sending: set[str] = set()  # sinks: one that is slow holds up no other
-        service.runtime.bus.listen(self._hear, InboxItemAdded)
+        service.listen(self._hear, InboxItemAdded, HostChanged)
         service.background(self._work())
 
-    def _hear(self, _: InboxItemAdded) -> None:
+    def _hear(self, _: Event) -> None:
         self._stirred.set()
+
+    async def _is_ours(self) -> bool:
+        """Of several hosts the one that has been there longest tells the person, by its own file."""
+        here = self._service.runtime.supervisor.host
+        if here is None:
+            return True
+        hosts = await self._service.runtime.database.read(host_rows.listed)
+        return bool(hosts) and hosts[0]["id"] == here
 
     async def _work(self) -> None:
         clock, database = self._service.runtime.clock, self._service.runtime.database
         while True:
             self._stirred.clear()
             try:
+                if not await self._is_ours():
+                    await self._stirred.wait()
+                    continue
                 await self._look()
                 following = await database.read(outbox.next_due)
             except AgentWorkerError as error:  # of the file, or of the disk: in a while it may be right

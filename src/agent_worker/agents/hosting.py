@@ -1,0 +1,177 @@
+"""This host among those that share the database: it keeps its lease, buries the dead, and knows when it may work.
+
+A host works while its lease holds. Eight seconds after its last beat it ends its own loops, two before anybody else may
+begin them. A host whose lease is over is taken away by whoever sees it first, and in the same commit what it ran goes
+back to its lane. After an outage nobody is judged before all had time to say that they live. Nothing here is decided
+by a host's own clock but how long its own silence lasts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from agent_worker.agents import recovery
+from agent_worker.agents.registry import AgentRuntime
+from agent_worker.core.clock import Clock
+from agent_worker.core.errors import StorageFault
+from agent_worker.core.ids import new_id
+from agent_worker.database import host_rows
+from agent_worker.database.database import Database, WholeTransaction
+from agent_worker.database.host_rows import BEAT, FENCE, LEASE, Beat, Host, Lease
+from agent_worker.definitions.agent import AgentDefinition
+
+log = logging.getLogger(__name__)
+
+GRACE = 1.5 * LEASE  #: seconds after an outage in which the silence of others means nothing
+PER_RUN = 0.005  # seconds that a host waits before a claim, for each run that it has: so that work spreads
+LONGEST_HESITATION = 0.5
+LINGER = 30.0  #: seconds without work after which a host lets go of an agent
+
+
+class Hosting:
+    def __init__(self, me: Host, database: Database, lease: Lease, clock: Clock) -> None:
+        self.me = me
+        self.holds = False  #: whether our lease is good
+        self.fenced: Callable[[], None] = lambda: None  #: told when it is not any more
+        self.renewed: Callable[[], None] = lambda: None  #: and when it is again
+        self.refresh: Callable[[str], Awaitable[None]] = _nothing  #: look at the files of a project, before a claim
+        self.join: Callable[[str, str], Awaitable[None]] = _nowhere  #: make the members of a workspace known here
+        self._database = database
+        self._lease = lease
+        self._clock = clock
+        self._fence: asyncio.TimerHandle | None = None
+        self._steady_since: float | None = None  # when beats began to come without a gap; None before the first
+        self._beaten_at = 0.0
+        self._work: asyncio.Task[None] | None = None
+
+    async def enter(self) -> None:
+        """Be one of the hosts. What hosts that are gone left running is put back first."""
+        await self._lease.open()
+        await self._database.write(_enter, self.me, now=self._clock.micros())
+        self._lease.beaten = self._beaten
+        self._hold(0.0)
+
+    async def close(self) -> None:
+        """Hand over what is left: others hear of it, and begin at once."""
+        if self._fence:
+            self._fence.cancel()
+        if self._work:
+            self._work.cancel()
+            await asyncio.gather(self._work, return_exceptions=True)
+        await self._lease.close()
+        try:
+            await self._database.write(_leave, self.me, now=self._clock.micros())
+        except StorageFault as error:  # then the end of our lease says it
+            log.warning("the other hosts could not be told that this one ends: %s", error.message)
+
+    def may_run(self, agent: AgentRuntime) -> bool:
+        """Whether this host may run an agent: it can be counted on, and has what the agent requires."""
+        return self.holds and self.me.labels.issuperset(required_by(agent.definition))
+
+    def hesitation(self, runs: int) -> float:
+        """Seconds to wait before a claim: whoever has less to do is faster."""
+        return min(LONGEST_HESITATION, runs * PER_RUN)
+
+    # --- beats --------------------------------------------------------------------------------------------
+
+    def _beaten(self, beat: Beat) -> None:
+        now = self._clock_of_loop()
+        if self._steady_since is None:
+            self._steady_since = now - GRACE  # others had a host to hear from before we came
+        elif now - self._beaten_at > LEASE:
+            self._steady_since = now
+        self._beaten_at = now - beat.age
+        if beat.listed:
+            self._hold(beat.age)
+        steady = now - self._steady_since >= GRACE
+        if (not beat.listed or (beat.dead and steady)) and (self._work is None or self._work.done()):
+            self._work = asyncio.create_task(self._see_to(beat), name="hosts")
+
+    def _hold(self, age: float) -> None:
+        """The lease counts from when we asked for it."""
+        if self._fence:
+            self._fence.cancel()
+        self._fence = asyncio.get_running_loop().call_later(max(0.0, FENCE - age), self._lose)
+        if not self.holds:
+            self.holds = True
+            self.renewed()
+
+    def _lose(self) -> None:
+        if self.holds:
+            log.error("the lease could not be renewed for %g seconds: nothing is run here until it is", FENCE)
+            self.holds = False
+            self.fenced()
+
+    async def _see_to(self, beat: Beat) -> None:
+        try:
+            if not beat.listed:
+                log.error("another host found this one dead: what it ran is run elsewhere")
+                self._lose()
+                await self._database.write(_enter, self.me, now=self._clock.micros())
+                self._hold(BEAT)
+            await self._database.write(_bury, beat.dead, self.me.id, now=self._clock.micros())
+        except StorageFault as error:  # the next beat sees the same
+            log.warning("hosts could not be looked after: %s", error.message)
+
+    def _clock_of_loop(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+def required_by(definition: AgentDefinition) -> set[str]:
+    """The labels that a host must have to run an agent: those its file says, and the program that it is."""
+    backend = definition.backend
+    return {*definition.requires, *([] if backend in ("sdk", "mock", "acp") else [f"program:{backend}"])}
+
+
+async def _nothing(project: str) -> None:
+    """Nobody here opens projects: what was loaded holds."""
+
+
+async def _nowhere(project: str, workspace: str) -> None:
+    """Nobody here opens workspaces."""
+
+
+def this_host(home: Path | None, labels: Collection[str]) -> Host:
+    """Who we are. A home has one daemon at a time: another host from the same one is dead, whatever its lease says."""
+    from importlib.metadata import version  # slow, and only needed here
+
+    node, id = platform.node() or "unknown", new_id("h")
+    has = {f"node:{node}", *labels, *_programs()}
+    return Host(id, node, _place(home) or id, os.getpid(), version("agent-worker"), frozenset(has))
+
+
+def _programs() -> Iterator[str]:
+    """The coding programs that are installed here, as labels."""
+    from agent_worker.backends.programs.known import KNOWN, found
+
+    yield from (f"program:{name}" for name in KNOWN if found(name, os.environ.get("PATH", "")))
+
+
+def _place(home: Path | None) -> str:
+    """A home as the kernel knows it, until it is booted again; '' where that cannot be seen."""
+    with suppress(OSError):
+        if home is not None:
+            status, boot = home.stat(), Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+            return f"{boot} {status.st_dev} {status.st_ino}"
+    return ""
+
+
+def _enter(tx: WholeTransaction, me: Host, *, now: int) -> None:
+    host_rows.enter(tx, me)
+    recovery.recover(tx, me.id, now=now)
+
+
+def _bury(tx: WholeTransaction, dead: Collection[str], me: str, *, now: int) -> None:
+    if any([host_rows.bury(tx, id) for id in dead]):
+        recovery.recover(tx, me, now=now)
+
+
+def _leave(tx: WholeTransaction, me: Host, *, now: int) -> None:
+    host_rows.leave(tx, me)
+    recovery.recover(tx, "", now=now)

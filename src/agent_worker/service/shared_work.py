@@ -1,0 +1,103 @@
+"""Work that several hosts share: what others have open is made known here, and taken up when one of them ends.
+
+Only where the state is in PostgreSQL. A project can be worked on here when its directory is there, under the same path:
+work that another host accepts in it opens it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+
+from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.events import Event, HostChanged, Queued, WorkspaceChanged
+from agent_worker.database.database import Row, Transaction
+from agent_worker.service.service import Service
+from agent_worker.workflows import start as instances
+from agent_worker.workspaces import workspace_rows
+
+log = logging.getLogger(__name__)
+
+
+class SharedWork:
+    """Listens from when it is made."""
+
+    def __init__(self, service: Service) -> None:
+        hosting = service.runtime.supervisor.hosting
+        assert hosting is not None
+        self._service = service
+        self._host = hosting.me.id
+        self._opening: set[str] = set()  # projects
+        self._absent: set[str] = set()  # projects whose directory is not here
+        hosting.refresh = self._refresh
+        hosting.join = self._join
+        service.opened = self._join_all
+        service.listen(self._hear, HostChanged, WorkspaceChanged, Queued)
+
+    async def _join_all(self, loaded: LoadedProject) -> None:
+        """A project was opened: whoever works in its instances elsewhere may work here too."""
+        for workspace in await self._service.read(loaded, workspace_rows.running_elsewhere, self._host):
+            await self._join_row(loaded, workspace)
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case HostChanged(state="left" | "dead"):
+                self._service.background(self._service.take_up_left())
+            case Queued(project=project) if not self._is_open(project) and project not in self._opening | self._absent:
+                self._opening.add(project)
+                self._service.background(self._open(project))
+            case WorkspaceChanged(project=project, workspace=str(id), state="running") if self._is_open(project):
+                self._service.background(self._join(project, id))
+            case WorkspaceChanged(workspace=str(id), state="stopped" | "archived", reason=reason):
+                self._service.background(self._ended(id, reason))
+
+    def _is_open(self, project: str) -> bool:
+        return self._service.runtime.registry.root(project) is not None
+
+    async def _open(self, project: str) -> None:
+        try:
+            root = await self._service.runtime.database.of(project).read(_root)
+            if not await asyncio.to_thread(os.path.isdir, root):
+                self._absent.add(project)
+                return
+            await self._service.project(root)
+        except Exception as error:  # boundary: another host has it, and this one may try at the next message
+            log.warning("project %s of another host is not opened here: %s", project, error)
+        finally:
+            self._opening.discard(project)
+
+    async def _refresh(self, project: str) -> None:
+        """An agent is about to be claimed: by what its files say now, which another host may have seen change."""
+        root = self._service.runtime.registry.root(project)
+        if root is not None:
+            try:
+                await self._service.project(str(root))
+            except Exception as error:  # boundary: what was known holds
+                log.warning("project %s cannot be read again: %s", root, error)
+
+    async def _join(self, project: str, workspace: str) -> None:
+        loaded = next((each for each in self._service.projects() if each.id == project), None)
+        row = await self._service.runtime.database.of(project).read(workspace_rows.get, workspace)
+        if loaded and self._service.running(workspace) is None and row["owner"] not in (None, self._host):
+            await self._join_row(loaded, row)
+
+    async def _join_row(self, loaded: LoadedProject, workspace: Row) -> None:
+        try:
+            definition = await self._service.definition_of(loaded, workspace)
+            await instances.join(self._service.runtime, loaded, definition, workspace)
+            await self._service.runtime.supervisor.wake_all()
+        except Exception as error:  # boundary: its own host goes on with it
+            log.warning("workflow %s is not worked on here: %s", workspace_rows.name_of(workspace), error)
+
+    async def _ended(self, workspace: str, reason: str) -> None:
+        if self._service.running(workspace) is None:
+            self._service.runtime.registry.detach(workspace)
+        else:
+            await self._service.ended_elsewhere(workspace, reason)
+
+
+def _root(tx: Transaction) -> str:
+    row = tx.one("select root from project where id = :project")
+    assert row is not None
+    return str(row["root"])

@@ -1,0 +1,124 @@
+"""Real daemons over one PostgreSQL: one is killed, or frozen for too long, and nothing is lost or done twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests import stored
+from tests.needs import skip_without
+from tests.patience import PATIENCE, eventually
+from tests.postgresql import Cluster, programs
+from tests.shells.served import Served, daemon_command, kill_daemon
+from tests.shells.terminal import Terminal
+from tests.teams import write_project
+
+from agent_worker.client.connection import connect
+from agent_worker.client.discovery import DATABASE_VARIABLE, is_running, signal_daemon
+from agent_worker.database.database import Row
+from agent_worker.database.postgres_session import PostgresTransaction
+from agent_worker.database.postgres_session import connect as session
+from agent_worker.offline.cluster import ANSWER, play
+
+SLOW = "backend: mock\nscript: [{ say: done, slow: 1s }, { again: true }]\n"
+MESSAGES = 24
+
+
+class Daemons:
+    """Two of them, and what their database holds."""
+
+    def __init__(self, url: str, all_: list[Served]) -> None:
+        self.url = url
+        self.all = all_
+
+    def read(self, view: stored.View, **wanted: object) -> list[Row]:
+        with session(self.url) as connection:
+            return view(PostgresTransaction(connection), **wanted)
+
+    def hosts(self, asked: Served) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = asked.client.request("GET", "/hosts")[1]
+        return found
+
+    def send(self, through: Served, agent: str, message: str) -> None:
+        body = {"to": agent, "message": message, "project": str(through.project)}
+        through.client.request("POST", "/send", body)
+
+    def working(self, asked: Served) -> tuple[Served, Served]:
+        """One that is at work, and the other."""
+        pid = eventually(lambda: next((host["pid"] for host in self.hosts(asked) if host["working"]), None))
+        one, other = sorted(self.all, key=lambda each: each.client.found.pid != pid)
+        return one, other
+
+
+@contextmanager
+def two_daemons(cluster: Cluster, folder: Path, extra: dict[str, str]) -> Iterator[Daemons]:
+    url, project = cluster.new_database(), folder / "project"
+    write_project(project, extra, extra=extra)
+    with ExitStack() as stopping:
+        found = []
+        for name in ("one", "two"):
+            home = folder / name
+            client = connect(home=home, command=daemon_command(**{DATABASE_VARIABLE: url}), patience=PATIENCE)
+            found.append(Served(client, home, project))
+            stopping.callback(_end, found[-1])
+        yield Daemons(url, found)
+
+
+def _end(daemon: Served) -> None:
+    if is_running(daemon.client.found):
+        signal_daemon(daemon.home, daemon.client.found, signal.SIGTERM)
+        assert eventually(lambda: not is_running(daemon.client.found))
+
+
+@pytest.fixture
+def daemons(cluster: Cluster, tmp_path: Path) -> Iterator[Daemons]:
+    with two_daemons(cluster, tmp_path, dict.fromkeys(("alice", "bob", "carol", "dave"), SLOW)) as daemons:
+        yield daemons
+
+
+def test_of_all_messages_none_is_lost_or_answered_twice_when_a_host_is_killed_at_work(daemons: Daemons) -> None:
+    for n in range(MESSAGES):
+        daemons.send(daemons.all[n % 2], ("alice", "bob", "carol", "dave")[n % 4], f"message {n}")
+    victim, survivor = daemons.working(daemons.all[0])
+    kill_daemon(victim.home, victim.client.found)
+    assert eventually(lambda: not daemons.read(stored.unfinished))
+    talk = Counter(entry["text"] for entry in daemons.read(stored.talk))
+    assert talk == {"done": MESSAGES} | {f"message {n}": 1 for n in range(MESSAGES)}
+    runs = Counter(run["state"] for run in daemons.read(stored.runs))
+    assert runs["done"] == MESSAGES
+    assert runs["lost"] >= 1
+    assert len(daemons.read(stored.steps)) == MESSAGES
+    assert [host["here"] for host in daemons.hosts(survivor)] == [True]
+    assert f"{os.uname().nodename} {survivor.client.found.pid} (this one)" in Terminal(survivor).says("status")
+
+
+def test_a_host_that_was_frozen_for_longer_than_its_lease_writes_nothing_and_works_again(daemons: Daemons) -> None:
+    for agent in ("alice", "bob", "carol", "dave"):
+        daemons.send(daemons.all[0], agent, "are you there?")
+    frozen, other = daemons.working(daemons.all[0])
+    os.kill(frozen.client.found.pid, signal.SIGSTOP)
+    try:
+        assert eventually(lambda: len(daemons.hosts(other)) == 1 and not daemons.read(stored.unfinished))
+    finally:
+        os.kill(frozen.client.found.pid, signal.SIGCONT)
+    assert eventually(lambda: len(daemons.hosts(other)) == 2)
+    runs = Counter(run["state"] for run in daemons.read(stored.runs))
+    assert runs["done"] == 4
+    assert runs["lost"] >= 1
+    assert Counter(entry["text"] for entry in daemons.read(stored.talk)) == {"are you there?": 4, "done": 4}
+    assert "done" in Terminal(frozen).says("ask", "alice", "and now?")
+
+
+def test_the_demo_shows_an_answer_that_survives_the_kill_of_its_host() -> None:
+    if programs() is None:
+        skip_without("postgresql")
+    steps = list(play())
+    names = ["database", "daemons", "asked", "works", "killed", "buried", "answered", "runs"]
+    assert [step.name for step in steps] == names
+    assert ANSWER in steps[-2].text
