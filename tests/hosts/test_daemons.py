@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections import Counter
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests import stored
 from tests.needs import skip_without
 from tests.patience import PATIENCE, eventually
@@ -19,12 +21,13 @@ from tests.shells.served import Served, daemon_command, kill_daemon
 from tests.shells.terminal import Terminal
 from tests.teams import write_project
 
+from agent_worker.cli.cluster import cluster as cluster_commands
 from agent_worker.client.connection import connect
 from agent_worker.client.discovery import DATABASE_VARIABLE, is_running, signal_daemon
 from agent_worker.database.database import Row
 from agent_worker.database.postgres_session import PostgresTransaction
 from agent_worker.database.postgres_session import connect as session
-from agent_worker.offline.cluster import ANSWER, play
+from agent_worker.offline.cluster import ANSWER
 
 SLOW = "backend: mock\nscript: [{ say: done, slow: 1s }, { again: true }]\n"
 MESSAGES = 24
@@ -118,7 +121,8 @@ def test_a_host_that_was_frozen_for_longer_than_its_lease_writes_nothing_and_wor
 def test_the_demo_shows_an_answer_that_survives_the_kill_of_its_host() -> None:
     if programs() is None:
         skip_without("postgresql")
-    steps = list(play())
+    done = CliRunner().invoke(cluster_commands, ["demo", "--json"], catch_exceptions=False)
+    steps = [json.loads(line) for line in done.stdout.splitlines()]
     names = ["database", "daemons", "asked", "works", "killed", "buried", "answered", "runs"]
-    assert [step.name for step in steps] == names
-    assert ANSWER in steps[-2].text
+    assert [step["step"] for step in steps] == names
+    assert ANSWER in steps[-2]["text"]

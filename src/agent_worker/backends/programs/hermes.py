@@ -1,7 +1,8 @@
 """Hermes Agent: your own Hermes, with its memory, its skills and its model, as a member of a team.
 
 It is started with the user's Hermes home (HERMES_HOME, else the usual one): who it is stays what it is there, and our
-prompt comes first in its session. It takes tools over HTTP without saying so. Tried with 0.19.0.
+prompt comes first in its session. It takes tools over HTTP without saying so, if its part for MCP is installed. Tried
+with 0.19.0.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from agent_worker.backends.programs.acp import PlainWords
 from agent_worker.backends.programs.one_shot import ProgramJob
 from agent_worker.backends.programs.runner import Launch
 
-INSTALL = "uv tool install 'hermes-agent[acp]'"
+INSTALL = "uv tool install 'hermes-agent[acp,mcp]'"
 
 
 class Hermes:
