@@ -111,6 +111,7 @@ OUR_WORDS = {
     ("agents/commands.py", "column"),
     ("database/postgres.py", "listed"),  # ids of ours, as literals: several statements in one trip take no arguments
     ("service/run.py", "whose"),
+    ("work/run_rows.py", "ids"),  # names of parameters, counted by us
     ("service/events.py", "table"),
     ("workspaces/workspace_state.py", "chosen"),
     ("workspaces/workspace_state.py", "role"),

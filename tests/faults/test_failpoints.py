@@ -46,7 +46,10 @@ TALKING = (
 #: passed once, when an instance begins
 STARTING = ("attach", "setup.before", "setup.after", *(f"migrate.{number}" for number, _ in versions()))
 #: each has a test of its own
-APART = ("detach", "schedule.tick", "backup.rename", "restore.rename", "transfer.commit")
+APART = (
+    *("detach", "schedule.tick", "backup.rename", "restore.rename", "transfer.commit"),
+    *("hook.claimed", "hook.started", "otel.sent"),
+)
 
 PASSINGS = range(1, 11) if LONG else (1, 4)
 LATER = range(11, 61) if LONG else (12, 20, 30)  # commits: the first ones belong to the start

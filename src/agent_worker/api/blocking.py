@@ -85,57 +85,61 @@ class LoopThread:
     """Runs coroutines for threads that wait."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        # Made by the thread itself, which no Ctrl-C interrupts: one half made would complain when it is dropped.
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._run, name="agent-worker", daemon=True)
         self._deciding = threading.Lock()  # whether it runs: an interrupted start may or may not have made a thread
-        self._runs = False
+        self._ready = threading.Event()
+        self._stopped = False
 
     def start(self) -> None:
         """Apart from making it: whoever is interrupted meanwhile has something to stop."""
         self._thread.start()
+        self._ready.wait()
 
     def _run(self) -> None:
         with self._deciding:
-            if self._loop.is_closed():
+            if self._stopped:
                 return
-            self._runs = True
-        asyncio.set_event_loop(self._loop)
+            self._loop = loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        self._ready.set()
         try:
-            self._loop.run_forever()
+            loop.run_forever()
         finally:
-            self._loop.close()
+            loop.close()
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Its result. Interrupted by Ctrl-C, it is cancelled, and the interruption goes on once it has ended.
 
         So nothing is left half closed. Who does not want to wait for that presses Ctrl-C again.
         """
-        if self._loop.is_closed() or threading.current_thread() is self._thread:
+        loop, is_ours = self._loop, threading.current_thread() is self._thread
+        if loop is None or loop.is_closed() or is_ours:
             work.close()
-            raise NotRunning("it was closed" if self._loop.is_closed() else "a tool cannot wait for its own agent")
+            raise NotRunning("a tool cannot wait for its own agent" if is_ours else "it was closed")
         piece = _Piece(work)
         try:
-            return asyncio.run_coroutine_threadsafe(piece.run(), self._loop).result()
+            return asyncio.run_coroutine_threadsafe(piece.run(), loop).result()
         except CancelledError:
             raise NotRunning("it was closed before there was an answer", hint="open it again, and ask") from None
         except BaseException:
-            self._loop.call_soon_threadsafe(piece.give_up)
+            loop.call_soon_threadsafe(piece.give_up)
             piece.ended.wait()
             raise
 
     def stop(self) -> None:
         """End the thread, once what it was told to cancel has ended: an interruption waits for that, too."""
         with self._deciding:
-            if not self._runs:
-                self._loop.close()
-        if self._loop.is_closed():
+            self._stopped, loop = True, self._loop
+        if loop is None or loop.is_closed():
             return
-        ending = asyncio.run_coroutine_threadsafe(_ended(), self._loop)
+        ending = asyncio.run_coroutine_threadsafe(_ended(), loop)
         try:
             ending.result()
         finally:
             wait([ending])
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
 
 

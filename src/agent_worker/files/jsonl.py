@@ -24,6 +24,7 @@ from agent_worker.files.root import Root
 
 LINE_LIMIT = 8 * 1024 * 1024
 CHUNK = 64 * 1024
+FARTHEST = 2**48  #: of the numbers that order records: nobody has said so much, whoever wrote it wants to stop us
 
 Record = dict[str, Any]
 

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Refused
 from agent_worker.core.later import dataclass
-from agent_worker.files.jsonl import iterate
+from agent_worker.files.jsonl import FARTHEST, iterate
 from agent_worker.files.root import Root
 from agent_worker.memory import memory, notes
 from agent_worker.memory.edits import text_of
@@ -255,12 +255,12 @@ def _conversations(home: Root) -> list[str]:
 def _conversation(home: Root, path: str) -> Iterator[IndexEntry]:
     for record in iterate(home, path):
         if record is not None and isinstance(record.get("text"), str) and not record.get("held"):
-            seq = record.get("seq")
+            seq = record.get("seq")  # a person may have edited the file
             yield _turn(
                 f"{OWN}{path}",
                 PERSONAL,
-                seq if isinstance(seq, int) else 0,
-                str(record.get("who", "")),
+                seq if isinstance(seq, int) and 0 <= seq < FARTHEST else 0,
+                str(record.get("sender", "")),
                 record["text"],
                 _date(str(record.get("at", ""))),
             )

@@ -19,7 +19,7 @@ from agent_worker.core.events import Bus, Event, Posted, ResourceKept, Talked
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Database, ProjectDatabase, Transaction, WholeTransaction
-from agent_worker.files.jsonl import append_records, last_record, read_last
+from agent_worker.files.jsonl import FARTHEST, append_records, last_record, read_last
 from agent_worker.files.root import DirectoryEntry, Root
 from agent_worker.work import threads
 from agent_worker.workspaces import channel, resources
@@ -29,12 +29,10 @@ log = logging.getLogger(__name__)
 CONVERSATIONS = "conversations"
 HISTORY = "history"  #: of a workspace: one file for each member
 RESOURCES = "resources"
-FARTHEST = 2**48  # nobody has said so much: whoever wrote such a number wants to stop us
 LONGEST = 2**31  # bytes of a log out of which something is taken
 STRANGERS = 100  # lines of somebody else that may stand at the end of a log
 TOGETHER = 32  # logs that are written together
 LINES = 500  # of one log that are written at once
-SOON = 0.1  # seconds that a file may be behind: what is said meanwhile is written with it, and synced once
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,6 @@ class LogFiles:
     def __init__(self, database: Database, bus: Bus, *, shared: bool = False) -> None:
         self._database = database
         self._shared = shared  # other hosts may write the same files: each time we look how far they are
-        self._loop = asyncio.get_running_loop()
         self._places: dict[Target, Place] = {}
         self._written: dict[Target, int] = {}
         self._behind: dict[Target, None] = {}  # who fell behind first stands first
@@ -63,7 +60,6 @@ class LogFiles:
             str, set[str]
         ] = {}  # workspace that was looked through → resources without their file there
         self._wake = asyncio.Event()
-        self._timer: asyncio.TimerHandle | None = None  # of the next time
         self._idle = asyncio.Event()
         self._idle.set()
         self._writing = asyncio.Lock()
@@ -96,7 +92,6 @@ class LogFiles:
 
     async def flush(self) -> None:
         """Wait until the files hold all that was committed before, or nobody writes them any more."""
-        self._begin()
         idle = asyncio.create_task(self._idle.wait())
         try:
             await asyncio.wait({idle, self._task}, return_when=asyncio.FIRST_COMPLETED)
@@ -125,27 +120,20 @@ class LogFiles:
         if target in self._places:
             self._behind[target] = None
             self._idle.clear()
-            self._timer = self._timer or self._loop.call_later(SOON, self._begin)
-
-    def _begin(self) -> None:
-        """Write what is behind now."""
-        if self._timer:
-            self._timer.cancel()
-            self._timer = None
-        self._wake.set()
+            self._wake.set()
 
     async def _follow(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            behind, self._behind = list(self._behind), {}
-            for start in range(0, len(behind), TOGETHER):
-                targets = behind[start : start + TOGETHER]
+            while self._behind:
+                targets = list(self._behind)[:TOGETHER]
+                for target in targets:
+                    del self._behind[target]
                 async with self._writing:
                     if places := {target: self._places[target] for target in targets if target in self._places}:
                         await self._write(places)
-            if not self._behind:
-                self._idle.set()
+            self._idle.set()
 
     async def _write(self, places: Mapping[Target, Place]) -> None:
         """Bring these files up to date. If one of them fails they are tried one by one: it keeps no other from it."""
@@ -182,9 +170,8 @@ class LogFiles:
         for target in places.keys() & self._places.keys():  # others were forgotten meanwhile
             lines = lacking.get(target)
             self._written[target] = lines[-1].seq if lines else ends[target]
-            if lines and len(lines) == LINES:  # there is more
+            if lines and len(lines) == LINES:
                 self._behind[target] = None
-                self._begin()
         for target, (root, _) in places.items():
             if target.agent is None and target.workspace and target in self._places:
                 await self._keep_resources(self._database.of(target.project), root, target.workspace)
