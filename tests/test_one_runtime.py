@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import agent_worker
-from agent_worker import InUse
+from agent_worker import InUse, NotRunning
 from agent_worker.database.runtime_lock import ProjectLocks, RuntimeHolder, holder_of
 from tests.needs import skip_without
 from tests.teams import write_project
@@ -165,6 +165,16 @@ def test_S7_a_directory_that_was_exchanged_is_taken_anew(project: Path) -> None:
     locks.take(project)
     locks.close()
     assert holder_of(project) is None
+
+
+def test_S7_who_takes_it_when_all_is_closed_already_keeps_nothing(project: Path) -> None:
+    """The thread of somebody who was cancelled may be that late."""
+    locks, others = ProjectLocks(RuntimeHolder()), ProjectLocks(RuntimeHolder())
+    locks.close()
+    with pytest.raises(NotRunning, match="closed meanwhile"):
+        locks.take(project)
+    others.take(project)
+    others.close()
 
 
 def test_S7_who_holds_it_is_named_also_without_a_note(project: Path) -> None:

@@ -179,7 +179,7 @@ def test_memory_is_added_changed_and_archived(guest: Visit) -> None:
     section.locator("summary", has_text="black").wait_for()
     section.get_by_label("Value of tea").fill("")
     section.get_by_role("form", name="Edit tea").get_by_role("button", name="Save").click()
-    section.locator(".archived", has_text="tea").wait_for()
+    section.locator(".archived", has_text="black").wait_for()
 
 
 def test_a_todo_is_added_and_ticked_off(guest: Visit) -> None:

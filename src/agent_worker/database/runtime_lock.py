@@ -16,12 +16,13 @@ import os
 import stat
 import sys
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from dataclasses import asdict, field
 from pathlib import Path
 
-from agent_worker.core.errors import InUse
+from agent_worker.core.errors import InUse, NotRunning
 from agent_worker.core.later import dataclass
 from agent_worker.files.makers import is_alive, maker
 
@@ -59,6 +60,8 @@ class ProjectLocks:
     def __init__(self, me: RuntimeHolder) -> None:
         self._me = me
         self._held: dict[Path, tuple[int, Identity]] = {}
+        self._ending = threading.Lock()
+        self._closed = False
 
     def take(self, root: Path) -> None:
         """Hold this project until the end; taken again, it is the same. Raises InUse."""
@@ -76,7 +79,12 @@ class ProjectLocks:
         except BaseException:
             os.close(descriptor)
             raise
-        self._held[root] = (descriptor, identity)
+        with self._ending:
+            self._held[root] = (descriptor, identity)
+            if not self._closed:
+                return
+        self.release(root)  # the thread of somebody who was cancelled: all is closed by now
+        raise NotRunning(f"the project {root} was not opened: everything here was closed meanwhile")
 
     def release(self, root: Path) -> None:
         descriptor, identity = self._held.pop(root)
@@ -88,7 +96,10 @@ class ProjectLocks:
         os.close(descriptor)
 
     def close(self) -> None:
-        for root in list(self._held):
+        with self._ending:
+            self._closed = True
+            roots = list(self._held)
+        for root in roots:
             self.release(root)
 
     def _lock(self, descriptor: int, root: Path, identity: Identity) -> None:
