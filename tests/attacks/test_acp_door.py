@@ -158,3 +158,14 @@ def test_garbage_ends_nothing_and_a_line_without_end_is_not_kept(daemon: Served)
     endless = subprocess.run(command, input=b"x" * (LARGEST + 1), env=env, capture_output=True, timeout=PATIENCE)
     assert not endless.stdout
     assert daemon.alive()
+
+
+def test_typed_by_a_person_it_says_who_starts_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "agent_worker.cli", "acp"]
+    given = tmp_path / "given"
+    given.write_bytes(b"{}")
+    for source in (Path(os.devnull), given):
+        with source.open("rb") as input:
+            done = subprocess.run(command, stdin=input, capture_output=True, timeout=PATIENCE, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.splitlines()[-1] == "  hint: agent-worker connect zed"
