@@ -18,7 +18,7 @@ from tests.faults.report import LONG, SEED, report
 from agent_worker.files.jsonl import append_records
 from agent_worker.files.root import Root
 from agent_worker.memory import memory, notes
-from agent_worker.memory.library import INDEX, Library
+from agent_worker.memory.library import INDEX, LOOK_AT_ALL, Library
 from agent_worker.memory.recall import Recalled
 
 TRIALS = 200 if LONG else 11
@@ -53,10 +53,10 @@ def remember_something(home: Root, chance: random.Random) -> None:
                 (home.path / "notes" / chance.choice(known)).unlink()
 
 
-def results(library: Library) -> list[dict[tuple[str, ...], float]]:
+def results(library: Library, now: datetime = NOW) -> list[dict[tuple[str, ...], float]]:
     """For each question: what is found and why, with how well it fits."""
     kinds = ("memory", "note", "history")
-    found = (library.search(query, now=NOW, kinds=kinds, limit=1000) for query in QUERIES)
+    found = (library.search(query, now=now, kinds=kinds, limit=1000) for query in QUERIES)
     return [{_known_by(each): each.score for each in answers} for answers in found]
 
 
@@ -75,14 +75,14 @@ def assert_same(found: list[dict[tuple[str, ...], float]], expected: list[dict[t
         )
 
 
-def fresh(home: Root, tmp: Path) -> list[dict[tuple[str, ...], float]]:
+def fresh(home: Root, tmp: Path, now: datetime = NOW) -> list[dict[tuple[str, ...], float]]:
     """Of the same files, where nothing was indexed before."""
     copy = tmp / "fresh"
     # With their times: an index goes by them.
     shutil.copytree(home.path, copy, ignore=shutil.ignore_patterns(".index"))
     library = Library(Root(copy), "alice")
     try:
-        return results(library)
+        return results(library, now)
     finally:
         library.close()
         shutil.rmtree(copy)
@@ -199,5 +199,6 @@ def test_G2_files_that_change_while_they_are_indexed_end_up_as_they_are(tmp_path
             results(library)  # usable meanwhile
             report.count("G2 searches while files change")
         writer.join()
-        assert_same(results(library), fresh(home, tmp_path))
+        later = NOW + LOOK_AT_ALL  # what happened to an older conversation in place is seen by then
+        assert_same(results(library, later), fresh(home, tmp_path, later))
         library.close()
