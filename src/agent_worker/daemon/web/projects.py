@@ -40,7 +40,7 @@ async def new_project(service: Service) -> View:
                     "Its agents use",
                     h(
                         "select",
-                        _option("", f"the first that is here: {first}"),
+                        _option("", f"what is installed here: {first}"),
                         [_option(name, "mock: costs nothing" if name == "mock" else name) for name in backends],
                         name="backend",
                     ),

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import PurePath
 
 from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.states import told
 from agent_worker.daemon.web.every_project import of_each
 from agent_worker.daemon.web.frame import View, empty, link, section, shown_name, when
 from agent_worker.daemon.web.markup import Html, h
@@ -91,7 +92,7 @@ def _command(text: str, href: str) -> Html:
 
 
 def _words(run: Run) -> str:
-    return f"{run.id} {run.agent} @{run.workspace} {run.state} {run.model} {run.text} {run.reason}"
+    return f"{run.id} {run.agent} @{run.workspace} {told(run.state)} {run.model} {run.text} {run.reason}"
 
 
 def _run(run: Run, root: str) -> Html:
@@ -100,7 +101,7 @@ def _run(run: Run, root: str) -> Html:
         "li",
         h("span", "run", class_="tag"),
         h("a", f"{run.agent}{where}", href=link("run", run.id, project=root), class_="name"),
-        h("span", run.state, " ", when(run.started_at, day=True), class_="less"),
+        h("span", told(run.state), " ", when(run.started_at, day=True), class_="less"),
         h("p", (run.reason or run.text)[:LONGEST], class_="found"),
         data_entry=True,
     )
