@@ -82,8 +82,8 @@ def test_a_conversation_with_an_agent_opens_at_the_newest_and_enter_sends(small:
     box.press("Enter")
     assert box.input_value() == ""
     wait(page, IN_SIGHT, "answer 3")
+    wait(page, "() => !document.querySelector('.pending .msg')")  # the answer to sending may be late
     assert page.locator(".rows .msg", has_text="question 3").count() == 1
-    assert page.locator(".pending .msg").count() == 0
 
 
 def test_what_is_sent_stands_there_at_once_and_what_is_written_is_seen_as_it_comes(guest: Visit) -> None:
