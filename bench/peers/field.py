@@ -56,7 +56,7 @@ class Arm:
             return
         subprocess.run(("uv", "venv", "--quiet", "--clear", "--python", PYTHON, folder), check=True)
         compiled = ("uv", "pip", "install", "--quiet", "--compile-bytecode", "--python", self.python)
-        subprocess.run((*compiled, *self.needs), check=True)
+        subprocess.run((*compiled, *self.needs), cwd=folder.anchor, check=True)  # our constraints are not theirs
         note.write_text(wanted)
 
     def command(self, task: str) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def test_it_shows_who_works_on_what_and_cancels_it(guest: Visit) -> None:
     page = guest.open("#/home")
     row = page.locator(".now li", has_text="count the stars")
     row.wait_for()
-    assert row.get_by_role("link", name="sam").count() == 1
+    row.get_by_role("link", name="sam").wait_for()
     row.get_by_role("link", name="the run").wait_for()
     row.get_by_role("button", name="Cancel").click()
     row.wait_for(state="detached")
@@ -210,6 +210,7 @@ def test_three_projects_with_an_alice_each_are_told_apart(
             say(each, f"hello from {each.project.name}")
             page.locator(".now li", has_text=each.project.name).first.wait_for()
         page.get_by_role("button", name="Menu").click()
-        assert page.locator("#side").get_by_role("link", name="alice").count() == 3
+        alices = page.locator("#side").get_by_role("link", name="alice")
+        assert eventually(lambda: alices.count() == 3)
         wait(page, "() => document.documentElement.scrollWidth <= 390")
         assert not guest.complaints

@@ -40,7 +40,7 @@ def test_a_question_is_answered_in_the_channel_by_the_button_of_an_option(guest:
     say(guest.daemon, "@ann something to drink", to="@drinks")
     card = page.locator(".log .item", has_text="Tea or coffee?")
     card.wait_for()
-    assert page.locator(".members li", has_text="waits for you").count() == 1
+    page.locator(".members li", has_text="waits for you").wait_for()
     page.set_viewport_size({"width": 390, "height": 800})
     asked = card.get_by_text("Tea or coffee?").bounding_box()
     assert asked, "it is shown"

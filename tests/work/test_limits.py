@@ -12,8 +12,8 @@ from tests import stored
 from tests.teams import Team, open_team
 
 from agent_worker.agents import commands
-from agent_worker.agents.loader import limits_of
 from agent_worker.agents.prompt import NO_REPLY
+from agent_worker.agents.terms import limits_of
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.core.clock import TestClock, micros
 from agent_worker.definitions.project import load_project

@@ -56,45 +56,52 @@ class Lesson:
     entries: tuple[memory.MemoryEntry, ...]  #: what it was about, kept or not
 
 
-async def learn(
-    worker: AgentRuntime,
-    learner: Learner | None,
-    run: str,
-    done: Sequence[PastStep],
-    final: str,
-    *,
-    said: Sequence[tuple[str, str]] = (),
-    outside: bool = False,
-    heard: Sequence[str] = (),
-    allowed: Callable[[], Awaitable[bool]],
-    recording: RecorderContext,
-    asking: AbstractAsyncContextManager[None],
-    charge: Callable[[Usage, str], None],
-    judge: Judge | None = None,
-) -> Lesson | None:
-    """None when there is nothing to learn from, or nothing to learn with. Never raises for a bad answer.
+@dataclass(frozen=True, slots=True)
+class WorkDone:
+    """The run that is learned from."""
 
-    `allowed` says whether no limit is reached. `asking` is the gate of the model's key, where this request waits for
-    nobody: at a closed one nothing is learned.
-    `charge` is told what an answer of which model has used that came to nothing.
-    """
-    wanted = worker.definition.auto_memory
-    told = [text for who, text in said if who == memory.USER]
-    if learner is None or not wanted or worker.home is None or not is_worth_a_look(done, told):
+    run: str
+    steps: Sequence[PastStep]
+    final: str  #: its last words
+    said: Sequence[tuple[str, str]] = ()  #: by whom, what: the messages it answered
+    outside: bool = False  #: it read from outside
+    heard: Sequence[str] = ()  #: what others said in it
+
+
+@dataclass(frozen=True, slots=True)
+class LearningMeans:
+    """With what, and within what, is learned."""
+
+    recording: RecorderContext
+    allowed: Callable[[], Awaitable[bool]]  #: whether no limit is reached
+    asking: AbstractAsyncContextManager[None]  #: the gate of the model's key: at a closed one nothing is learned
+    charge: Callable[[Usage, str], None]  #: is told what an answer of which model has used that came to nothing
+    judge: Judge | None = None
+
+
+async def learn(worker: AgentRuntime, learner: Learner | None, done: WorkDone, means: LearningMeans) -> Lesson | None:
+    """None when there is nothing to learn from, or nothing to learn with. Never raises for a bad answer."""
+    wanted, run = worker.definition.auto_memory, done.run
+    told = [text for who, text in done.said if who == memory.USER]
+    if learner is None or not wanted or worker.home is None or not is_worth_a_look(done.steps, told):
         return None
-    if not await allowed():
+    if not await means.allowed():
         return None
     try:
         model = wanted.model or await learner.choose()
-        turn = Turn(run=run, system=SYSTEM, prompt=transcript(told, done, final), model=model, max_tokens=ANSWER)
-        async with asking:
-            reply = await learner.model.reply(turn, (), LoneSink(lambda usage: charge(usage, model)))
+        prompt = transcript(told, done.steps, done.final)
+        turn = Turn(run=run, system=SYSTEM, prompt=prompt, model=model, max_tokens=ANSWER)
+        async with means.asking:
+            reply = await learner.model.reply(turn, (), LoneSink(lambda usage: means.charge(usage, model)))
     except AgentWorkerError as error:
         log.warning("%s could not learn from %s: %s", worker.name, run, error)
         return None
+    recording = means.recording
     found = read_answer(recording.redact(reply.text), run, recording.clock.now())
-    entries = tuple(replace(each, by=gate.author(each.value, said, outside=outside, heard=heard)) for each in found)
-    judged = await gate.judged(judge, worker.home, entries)
+    entries = tuple(
+        replace(each, by=gate.author(each.value, done.said, outside=done.outside, heard=done.heard)) for each in found
+    )
+    judged = await gate.judged(means.judge, worker.home, entries)
     for entry in entries:
         try:
             await _keep(worker, entry, recording, judged)

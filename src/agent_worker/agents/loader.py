@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
 from agent_worker.agents import deletion
 from agent_worker.agents.backend_factory import BackendFactory, Held
+from agent_worker.agents.fitness import made_or_told, trouble_with, unfit
 from agent_worker.agents.guarding import FilesOwner, put_back_after_kill
-from agent_worker.agents.registry import AgentKit, AgentRuntime, JudgeTerms, LazyKit, Registry
+from agent_worker.agents.registry import AgentKit, AgentRuntime, LazyKit, Registry
+from agent_worker.agents.terms import credential_of, holds, judge_of, limits_of
 from agent_worker.core.address import WorkspaceName, canonical
 from agent_worker.core.clock import Clock
-from agent_worker.core.errors import AgentWorkerError, Problem, Refused, StorageFault, Untrusted, trouble_of
-from agent_worker.core.ids import new_id
+from agent_worker.core.errors import AgentWorkerError, Problem, Refused, StorageFault, Untrusted
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Database, Transaction, WholeTransaction
 from agent_worker.database.runtime_lock import ProjectLocks
-from agent_worker.definitions.agent import AgentDefinition, split_model
+from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.guard import GuardModel
 from agent_worker.definitions.loading import shown
 from agent_worker.definitions.project import AGENTS, ProjectFiles
@@ -38,9 +37,8 @@ from agent_worker.memory.library import Library
 from agent_worker.schedules import schedule
 from agent_worker.schedules.schedule import Ticker, Timer
 from agent_worker.tools.toolbox import are_ours
-from agent_worker.trust.allowances import Allowance, of_agent, of_project, of_workflow
+from agent_worker.trust.allowances import of_project
 from agent_worker.work import agent_rows, threads
-from agent_worker.work.limits import WorkLimits
 from agent_worker.workspaces.log_files import CONVERSATIONS, LogFiles, Target, last_seq, last_talk
 
 log = logging.getLogger(__name__)
@@ -120,7 +118,7 @@ class Loader:
             if again or not self._registry.has(loaded.agents[name], definition)
         }
         await self._renew(loaded, changed, held)
-        self._share_limit(loaded.id, _holds(of_project(project), held))
+        self._share_limit(loaded.id, holds(of_project(project), held))
         self._share_judge(loaded.id, project.definition.guard)
         await self._keep_workflow_schedules(loaded)
         return self._as_it_works(loaded)
@@ -171,7 +169,7 @@ class Loader:
                     with suppress(Untrusted):  # nothing is wrong with it: it waits for a person
                         worker.kit.get()
             except Exception as error:  # boundary: what is wrong with one agent is its own trouble
-                worker = _unfit(worker, trouble_with(name, error))
+                worker = unfit(worker, trouble_with(name, error))
             found.append(_Readied(worker, written))
         return found
 
@@ -200,7 +198,7 @@ class Loader:
         except StorageFault:
             raise
         except Exception as error:  # boundary, as above
-            return replace(ready, worker=_unfit(worker, trouble_with(worker.name, error)))
+            return replace(ready, worker=unfit(worker, trouble_with(worker.name, error)))
         return ready
 
     async def _with_schedules(self, loaded: LoadedProject, ready: Iterable[_Readied]) -> list[_Readied]:
@@ -214,7 +212,7 @@ class Loader:
             if isinstance(wrong, StorageFault) or (wrong is not None and not isinstance(wrong, Exception)):
                 raise wrong
         return [
-            replace(each, worker=_unfit(each.worker, trouble_with(each.worker.name, wrong)))
+            replace(each, worker=unfit(each.worker, trouble_with(each.worker.name, wrong)))
             if isinstance(wrong := ended.get(each.worker.agent), Exception)
             else each
             for each in ready
@@ -325,7 +323,7 @@ class Loader:
             name=definition.name,
             project=loaded.id,
             definition=definition,
-            kit=LazyKit(partial(_made_or_told, who or definition.name, make)),
+            kit=LazyKit(partial(made_or_told, who or definition.name, make)),
             limits=limits_of(definition, project, workflow, held),
             cwd=cwd,
             own_copy=checkout is not None,
@@ -336,14 +334,14 @@ class Loader:
         )
         if definition.requires and not self._host:
             told = f"{definition.name} requires {', '.join(definition.requires)}, and here agents work on one machine"
-            return _unfit(worker, Refused(told, hint="remove requires; or let several daemons share a PostgreSQL"))
+            return unfit(worker, Refused(told, hint="remove requires; or let several daemons share a PostgreSQL"))
         try:
             home = Root(project.root).beneath(definition.personal_dir) if has_home else None
             return replace(
                 worker, home=home, library=Library(home, definition.name, model=self._registry.settings.semantic.model)
             )
         except AgentWorkerError as error:
-            return _unfit(worker, error)
+            return unfit(worker, error)
 
     async def _keep_schedule(self, worker: AgentRuntime, wanted: Schedule) -> None:
         timer = Timer(wanted, agent=worker.agent)
@@ -402,86 +400,6 @@ def _look_into(worker: AgentRuntime) -> int:
     return last_seq(worker.home, CONVERSATIONS, dated=True)
 
 
-def _made_or_told(name: str, make: Callable[[], AgentKit]) -> AgentKit:
-    """The kit, or an error that a person can read."""
-    try:
-        return make()
-    except AgentWorkerError:
-        raise
-    except Exception as error:  # boundary: what is wrong with one agent is its own trouble
-        raise trouble_with(name, error) from None
-
-
 def _clear_all(tx: Transaction, schedules: Iterable[str]) -> None:
     for id in schedules:
         schedule.clear(tx, id)
-
-
-def trouble_with(name: str, error: Exception) -> AgentWorkerError:
-    """What a person is told when an agent cannot be made ready. One that we did not expect is logged, with a number."""
-    if isinstance(error, AgentWorkerError):
-        return error
-    if isinstance(error, OSError) and (told := trouble_of(error)):
-        return told
-    if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return Refused(f"{where}{error.strerror or error}", hint="agent-worker doctor")
-    id = new_id("e")
-    log.error("agent %s cannot be made ready: %s", name, id, exc_info=error)
-    return Refused(f"this should not have happened: {id}", hint="agent-worker daemon logs")
-
-
-def _unfit(worker: AgentRuntime, why: AgentWorkerError) -> AgentRuntime:
-    trouble = f"{why.message} ({why.hint})" if why.hint else why.message
-    return replace(worker, kit=LazyKit(partial(_refuse, why)), trouble=trouble, remedy=why.remedy, is_fit=False)
-
-
-def _refuse(why: AgentWorkerError) -> AgentKit:
-    raise why
-
-
-def limits_of(
-    agent: AgentDefinition,
-    project: ProjectFiles,
-    workflow: WorkflowDefinition | None = None,
-    held: Held = MappingProxyType({}),
-) -> WorkLimits:
-    """The defaults, with what the three files say on top, where that is not held back."""
-    limits = replace(
-        WorkLimits(),
-        usd_per_agent_day=_holds(of_agent(agent), held),
-        usd_per_project_day=_holds(of_project(project), held),
-    )
-    if workflow is None:
-        return limits
-    holds = {(each.of, each.name): _holds(each, held) for each in of_workflow(workflow)}
-    turns = holds[workflow.name, "turns"]
-    return replace(
-        limits,
-        runs_per_root=None if turns is None else int(turns),
-        usd_per_root=holds[workflow.name, "usd"],
-        usd_per_agent_day=holds.get((f"{agent.name}@{workflow.name}", "usd_per_day"), limits.usd_per_agent_day),
-    )
-
-
-def _holds(allowance: Allowance, held: Held) -> float | None:
-    """The number that holds for this limit; None when the limit is off."""
-    value = held.get((allowance.of, allowance.name), allowance.value)
-    return None if math.isinf(value) else value
-
-
-def judge_of(worker: AgentRuntime, guard: GuardModel) -> JudgeTerms:
-    if not guard.llm_curation or not guard.model:
-        return JudgeTerms()
-    credential = credential_of(worker.definition, guard.model)
-    return JudgeTerms(guard.model, credential, guard.budget, guard.rounds_budget)
-
-
-def credential_of(definition: AgentDefinition, model: str | None) -> str:
-    """Names the key with which an agent asks a model: those who share a key share its rate limit. '': it asks none."""
-    if not model:
-        return ""
-    provider = definition.provider
-    if provider is not None:
-        return f"{definition.served_by}|{provider.base_url or ''}|{provider.api_key or ''}"
-    return split_model(model)[0] or ""

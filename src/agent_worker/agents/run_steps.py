@@ -16,7 +16,7 @@ from typing import TypeVar
 from agent_worker.agents import prompt, prompt_data, run_begin, run_end
 from agent_worker.agents.admission import Admission
 from agent_worker.agents.guarding import guarding
-from agent_worker.agents.learning import LESSON, learn
+from agent_worker.agents.learning import LESSON, LearningMeans, WorkDone, learn
 from agent_worker.agents.loop_context import LoopContext
 from agent_worker.agents.model_judge import REQUESTS, JudgeBudget, ModelJudge
 from agent_worker.agents.observing import RunSeen, observe, shorten
@@ -145,21 +145,11 @@ class RunSteps:
         self, job: Assignment, worker: AgentRuntime, kit: AgentKit, recorder: RunRecorder, final: str
     ) -> None:
         recording = self._loop_context.recording
-        lesson = await learn(
-            worker,
-            kit.learner,
-            job.run,
-            recorder.done,
-            final,
-            said=run_begin.said_in(job),
-            outside=bool(recorder.outside),
-            heard=recorder.heard,
-            allowed=partial(self._has_budget, job),
-            recording=recording,
-            asking=self._admission.key_pass.one_request(worker.learning_credential),
-            charge=recorder.charge,
-            judge=self._judge,
-        )
+        said, outside = run_begin.said_in(job), bool(recorder.outside)
+        done = WorkDone(job.run, recorder.done, final, said, outside=outside, heard=recorder.heard)
+        asking = self._admission.key_pass.one_request(worker.learning_credential)
+        means = LearningMeans(recording, partial(self._has_budget, job), asking, recorder.charge, self._judge)
+        lesson = await learn(worker, kit.learner, done, means)
         if lesson:
             await self._write(run_begin.charge_lesson, job, lesson.reply, lesson.model)
             texts = (lesson.asked.system, lesson.asked.prompt, recording.redact(lesson.reply.text))

@@ -21,6 +21,8 @@ from agent_worker.service.service import Service
 from agent_worker.work import agent_rows, inbox
 from agent_worker.workspaces import routing
 
+#: What is asked of the person, which names no agent.
+_ASKED = frozenset({"inbox", "settled"})
 _OF_A_RUN = frozenset({"started", "chunk", "tool_call", "tool_result", "step", "retry", "ended"})
 
 
@@ -37,9 +39,15 @@ async def ask_and_follow(
     except BaseException:
         follower.close()
         raise
+    follower.narrow(_about(loaded, work))
     made = AgentRun(service, loaded, follower, work)
     made.may_be_over = key is not None
     return made
+
+
+def _about(loaded: LoadedProject, work: Row) -> Filter:
+    """Of all that happens, what may be part of this work or end it: whoever asks does not pay for what others do."""
+    return Filter(project=loaded.id, agent=work["agent"], anybodys=_ASKED)
 
 
 class AgentRun(Followed):
@@ -65,7 +73,7 @@ class AgentRun(Followed):
     async def _is_part(self, told: EventRecord) -> bool:
         if told.kind == "waiting":
             return bool(told.record()["agent"] == self._work["agent"])
-        if told.kind in ("inbox", "settled"):
+        if told.kind in _ASKED:
             record = told.record()
             asked = record.get("kind", "question") in ("question", "approval")  # all others come with its end
             return asked and await self._database.read(_is_about, record["id"], self._work["work"])
@@ -118,7 +126,7 @@ async def take_up_work(service: Service, loaded: LoadedProject, id: str) -> Foll
     except BaseException:
         follower.close()
         raise
-    follower.narrow(Filter(project=loaded.id))
+    follower.narrow(_about(loaded, work))
     made = AgentRun(service, loaded, follower, work)
     made.may_be_over = True
     return made

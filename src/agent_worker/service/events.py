@@ -50,13 +50,14 @@ class Filter:
     workspace: str | None = None  #: id; '' is personal context
     agent: str | None = None  #: id
     project: str | None = None  #: id
+    anybodys: frozenset[str] = frozenset()  #: kinds that name no agent, and are wanted though one is
 
     def wants(self, kind: str, project: str, workspace: str | None, agent: str | None) -> bool:
         return (
             (self.kinds is None or kind in self.kinds)
             and (self.project is None or project == self.project)
             and (self.workspace is None or (workspace or "") == self.workspace)
-            and (self.agent is None or agent == self.agent)
+            and (self.agent is None or agent == self.agent or kind in self.anybodys)
         )
 
     def wants_event(self, event: Event) -> bool:

@@ -22,6 +22,8 @@ from agent_worker.service.operation import StreamItem
 from agent_worker.service.service import Service
 from agent_worker.workflows.summary import Summary
 
+#: After these work goes on, whatever it is; it need not be asked for.
+_GOES_ON = frozenset({"queued", "started", "chunk", "tool_call", "tool_result", "step", "retry"})
 STOPPING = NotRunning("the daemon is stopping", hint="the work goes on when it is started again")
 
 
@@ -81,7 +83,7 @@ class Followed(ABC):
         async for batch in self._unless_asked():
             if shown := await self._shown(batch):
                 yield shown
-            if any(told.number or told.kind == "waiting" for told in batch) and await self._is_over():
+            if any(told.kind not in _GOES_ON for told in batch) and await self._is_over():
                 # It may have ended while this batch was read: what it said before that is still to come.
                 async for rest in self._follower.rest():
                     if shown := await self._shown(rest):

@@ -1,0 +1,63 @@
+"""On what terms an agent works: its limits, who judges small questions for it, and the key it asks a model with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from types import MappingProxyType
+
+from agent_worker.agents.backend_factory import Held
+from agent_worker.agents.registry import AgentRuntime, JudgeTerms
+from agent_worker.definitions.agent import AgentDefinition, split_model
+from agent_worker.definitions.guard import GuardModel
+from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.workflow import WorkflowDefinition
+from agent_worker.trust.allowances import Allowance, of_agent, of_project, of_workflow
+from agent_worker.work.limits import WorkLimits
+
+
+def limits_of(
+    agent: AgentDefinition,
+    project: ProjectFiles,
+    workflow: WorkflowDefinition | None = None,
+    held: Held = MappingProxyType({}),
+) -> WorkLimits:
+    """The defaults, with what the three files say on top, where that is not held back."""
+    limits = replace(
+        WorkLimits(),
+        usd_per_agent_day=holds(of_agent(agent), held),
+        usd_per_project_day=holds(of_project(project), held),
+    )
+    if workflow is None:
+        return limits
+    found = {(each.of, each.name): holds(each, held) for each in of_workflow(workflow)}
+    turns = found[workflow.name, "turns"]
+    return replace(
+        limits,
+        runs_per_root=None if turns is None else int(turns),
+        usd_per_root=found[workflow.name, "usd"],
+        usd_per_agent_day=found.get((f"{agent.name}@{workflow.name}", "usd_per_day"), limits.usd_per_agent_day),
+    )
+
+
+def holds(allowance: Allowance, held: Held) -> float | None:
+    """The number that holds for this limit; None when the limit is off."""
+    value = held.get((allowance.of, allowance.name), allowance.value)
+    return None if math.isinf(value) else value
+
+
+def judge_of(worker: AgentRuntime, guard: GuardModel) -> JudgeTerms:
+    if not guard.llm_curation or not guard.model:
+        return JudgeTerms()
+    credential = credential_of(worker.definition, guard.model)
+    return JudgeTerms(guard.model, credential, guard.budget, guard.rounds_budget)
+
+
+def credential_of(definition: AgentDefinition, model: str | None) -> str:
+    """Names the key with which an agent asks a model: those who share a key share its rate limit. '': it asks none."""
+    if not model:
+        return ""
+    provider = definition.provider
+    if provider is not None:
+        return f"{definition.served_by}|{provider.base_url or ''}|{provider.api_key or ''}"
+    return split_model(model)[0] or ""

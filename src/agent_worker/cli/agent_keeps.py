@@ -1,0 +1,221 @@
+"""What an agent keeps: `agent memory`, `revert`, `release`, `notes` and `todo`."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import click
+
+from agent_worker.cli.call import agents, call, here, part, run_ids
+from agent_worker.cli.output import as_json_option, clean, echo, tell, tell_json, tell_table
+from agent_worker.cli.prose import tell_text
+from agent_worker.cli.typed import TextCommand
+from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.core.suggestion import slip_of
+
+_WHAT = {
+    "memories": "memory",
+    "proposals": "proposal for its soul",
+    "todos": "todo ticked off",
+    "for_you": "for you to judge",
+}
+
+
+@click.command(cls=TextCommand)
+@click.argument("name", shell_complete=agents)
+@click.argument("words", nargs=-1, metavar="[get KEY | set KEY VALUE | forget KEY]")
+@click.option("--file", "file", default="core", show_default=True, help="Which file it is set in: core, working, …")
+@click.option("--share/--private", default=None, help="May colleagues look it up?")
+@click.option("--public", is_flag=True, help="Also put it into a document of its teams: memory/NAME.md.")
+@click.option("--rounds", is_flag=True, help="Tidy it now, as each night; nothing is deleted.")
+@click.option("--dry-run", is_flag=True, help="With --rounds: only show what would change.")
+@as_json_option
+def memory(
+    name: str,
+    words: tuple[str, ...],
+    file: str,
+    share: bool | None,
+    public: bool,
+    rounds: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Show what NAME remembers; get, set or forget one entry. What is forgotten goes into the archive."""
+    path = f"/agents/{part(name)}/memory"
+    if rounds or dry_run:
+        if words or not rounds:
+            raise BadInput(
+                "--rounds stands alone, or with --dry-run", hint=f"agent-worker agent memory {name} --rounds"
+            )
+        return _tell_round(name, call("POST", f"{path}/rounds", dry_run=dry_run, project=here()), as_json)
+    match words:
+        case ():
+            _show_memory(call("GET", path, project=here()), as_json)
+        case ("get", key):
+            _show_entries(name, key, call("GET", path, project=here())["entries"], as_json)
+        case ("set", key, value) if value:
+            if public and share is False:
+                raise BadInput("--public and --private are opposites", hint="keep one of them")
+            seen_by = "public" if public else None if share is None else "shareable" if share else "private"
+            kept = call("PUT", path, key=key, value=value, file=file, visibility=seen_by, project=here())
+            tell(kept, as_json, agent=name, key=key)
+        case ("forget", key):
+            tell(call("PUT", path, key=key, value="", project=here()), as_json, agent=name, key=key)
+        case _:
+            raise _wrong_words(
+                f"agent memory {name}", words, {1: "get", 2: "set"}, "get KEY, set KEY VALUE, forget KEY"
+            )
+
+
+def _tell_round(name: str, made: dict[str, Any], as_json: bool) -> None:
+    """The diff of a round."""
+    if as_json:
+        return tell_json(made)
+    for each in made["changes"]:
+        before, after = each["before"], each["after"]
+        echo(f"{each['what']}: {clean(each['why'])}")
+        echo(f"  - {before['file']}  {clean(before['key'])}: {clean(before['value'])[:200]}")
+        echo(f"  + {after['file']}  {clean(after['key'])}: {clean(after['value'])[:200]}{_marks(before, after)}")
+    for key in made["check"]:
+        echo(f"does it still hold? {clean(key)}: agent-worker inbox")
+    if not made["changes"]:
+        return echo("nothing to tidy")
+    if made["id"]:
+        echo(f"to take it back: agent-worker agent revert {clean(name)} --source {made['id']}")
+    else:
+        echo(f"nothing was changed; to do it: agent-worker agent memory {clean(name)} --rounds")
+
+
+def _marks(before: dict[str, Any], after: dict[str, Any]) -> str:
+    """What else is different, beside where it stands and what it says."""
+    skip = ("file", "key", "value")
+    new = {name: value for name, value in after.items() if value != before[name] and name not in skip}
+    told = [f"{name} {', '.join(value) if isinstance(value, list) else value}".rstrip() for name, value in new.items()]
+    return f"  ({clean('; '.join(told))})" if told else ""
+
+
+def _show_memory(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        return tell_json(found["entries"])
+    rows = [
+        (e["file"], e["key"], e["value"], e["visibility"], e["by"], ", ".join(e["source"][:1]))
+        for e in found["entries"]
+    ]
+    tell_table(("file", "key", "value", "seen by", "says", "learned in"), rows, empty="nothing is remembered")
+    for problem in found["problems"]:
+        echo(clean(problem), err=True)
+
+
+def _show_entries(name: str, key: str, entries: list[dict[str, Any]], as_json: bool) -> None:
+    found = [each for each in entries if each["key"] == key]
+    if not found:
+        hint = f"agent-worker agent memory {name} (it lists all that there is)"
+        raise NotFound(f"{name} remembers nothing under {key!r}", hint=hint)
+    if as_json:
+        return tell_json(found)
+    for each in found:
+        echo(clean(each["value"]))
+
+
+def _wrong_words(command: str, words: tuple[str, ...], meant: dict[int, str], forms: str) -> BadInput:
+    """Neither of the `forms`. Where only the verb is missing, it is the one that so many words go with."""
+    verbs = [form.split()[0] for form in forms.split(", ")]
+    if words[0] in verbs:
+        form = next(form for form in forms.split(", ") if form.startswith(words[0]))
+        return BadInput(f"that is not how {words[0]} is typed", hint=f"agent-worker {command} {form}")
+    what = f"say what to do: {forms}"
+    if slip := slip_of(words[0], verbs):
+        return BadInput(what, hint=f"did you mean: agent-worker {command} {shlex.join([slip.meant, *words[1:]])}")
+    if verb := meant.get(len(words)):
+        return BadInput(what, hint=f"agent-worker {command} {verb} {shlex.join(words)}")
+    return BadInput(what, hint=f"agent-worker {command} {forms.partition(', ')[0]}")
+
+
+@click.command()
+@click.argument("name", shell_complete=agents)
+@click.option("--since", metavar="DAY", help="Since this day, such as 2026-01-31.")
+@click.option(
+    "--source", metavar="RUN", shell_complete=run_ids, help="In this run; `agent memory` and `audit` name it."
+)
+@click.option("--show", is_flag=True, help="Only show which runs that would be.")
+@as_json_option
+def revert(name: str, since: str | None, source: str | None, show: bool, as_json: bool) -> None:
+    """Take back what NAME was told, said and learned.
+
+    Since a day, or in one run, with all that came of it: later runs, of any agent, that were shown its words, go too.
+    What it had replaced is restored.
+    """
+    where = f"/agents/{part(name)}/memory/revert"
+    taken = call("POST", where, since=since, source=source, show=show, project=here())
+    if as_json:
+        return tell_json(taken)
+    rows = [(_WHAT.get(what, what), each) for what, found in taken.items() for each in found]
+    tell_table(("what", "which"), rows, empty="there is nothing to take back")
+    if taken["memories"]:
+        echo(f"held back, not deleted. To give one back: agent-worker agent release {clean(name)} KEY")
+
+
+@click.command()
+@click.argument("name", shell_complete=agents)
+@click.argument("key", required=False)
+@click.option(
+    "--run", metavar="RUN", shell_complete=run_ids, help="Your own edits that were put back while its program worked."
+)
+@as_json_option
+def release(name: str, key: str | None, run: str | None, as_json: bool) -> None:
+    """Give back to NAME what was held back from its memory under KEY, or the files that were put back in a RUN."""
+    if (key is None) == (run is None):
+        raise click.UsageError("name a KEY, or a run with --run")
+    if run is not None:
+        taken = call("POST", f"/agents/{part(name)}/held/{part(run)}/release", project=here())
+        if as_json:
+            return tell_json(taken)
+        echo(f"{', '.join(map(clean, taken['files']))} of {clean(name)}: as you wrote it")
+        return echo(f"to undo it: agent-worker agent release {clean(name)} --run {clean(taken['undo'])}")
+    tell(call("POST", f"/agents/{part(name)}/memory/release", key=key, project=here()), as_json, agent=name, key=key)
+
+
+@click.command(cls=TextCommand)
+@click.argument("name", shell_complete=agents)
+@click.argument("words", nargs=-1, metavar="[NOTE | add TEXT]")
+@as_json_option
+def notes(name: str, words: tuple[str, ...], as_json: bool) -> None:
+    """List the notes of NAME; show one of them, or add one."""
+    path = f"/agents/{part(name)}/notes"
+    match words:
+        case ():
+            found = call("GET", path, project=here())
+            tell_json(found) if as_json else echo("\n".join(map(clean, found)) or "no notes yet")
+        case ("add", text):
+            kept = call("POST", path, text=text, project=here())
+            tell_json(kept) if as_json else echo(f"kept as {clean(kept)}")
+        case (note,) if note != "add":
+            text = call("GET", f"{path}/{part(note)}", project=here())
+            tell_json(text) if as_json else tell_text(text)
+        case _:
+            raise _wrong_words(f"agent notes {name}", words, {}, "add TEXT")
+
+
+@click.command(cls=TextCommand)
+@click.argument("name", shell_complete=agents)
+@click.argument("words", nargs=-1, metavar="[add TEXT | done NUMBER]")
+@as_json_option
+def todo(name: str, words: tuple[str, ...], as_json: bool) -> None:
+    """Show the todos of NAME, add one, or tick one off by its number."""
+    path = f"/agents/{part(name)}/todos"
+    match words:
+        case ():
+            found = call("GET", path, project=here())
+        case ("add", text):
+            found = call("POST", path, text=text, project=here())
+        case ("done", number) if number.isdecimal():
+            found = call("DELETE", f"{path}/{number}", project=here())
+        case _:
+            raise _wrong_words(f"agent todo {name}", words, {}, "add TEXT, done NUMBER")
+    if as_json:
+        return tell_json(found)
+    for item in found:
+        echo(f"{item['number']:>3} [{'x' if item['done'] else ' '}] {clean(item['text'])}")
+    if not found:
+        echo("nothing to do")
