@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from urllib.parse import urlencode
 
 from agent_worker.core.later import dataclass
@@ -76,11 +75,12 @@ async def messages_of(
     known = await proposal_views(service, at.removeprefix("@"), project) if voted else {}
     await prepared(*((_text_of(line), line.mentions) for line in lines))
     html = await asyncio.to_thread(_rows, lines, known, at, project)
-    made = Messages(html, lines[0].seq if lines else 0, lines[-1].seq if lines else 0, 0)
-    if at.startswith("@"):
-        return replace(made, newest=(await workflows.workflow_status(service, at, project)).messages)
-    newest = await messages.read(service, at, project, limit=1, last=True, held=True)
-    return replace(made, newest=newest[-1].seq if newest else 0, pending=await _pending(service, at, project))
+    newest = lines
+    if not (lines and (last or (before is None and len(lines) < limit))):  # these do not reach to the end
+        newest = await messages.read(service, at, project, limit=1, last=True, held=True)
+    pending = "" if at.startswith("@") else await _pending(service, at, project)
+    first, end, whole = (part[0].seq if part else 0 for part in (lines, lines[-1:], newest[-1:]))
+    return Messages(html, first, end, whole, pending)
 
 
 async def log(service: Service, talk: Talk, *, empty: str = "") -> Html:
