@@ -1,9 +1,10 @@
 """Which modules one message and one vote enter on their way (decision 23): `uv run python scripts/walk.py`.
 
 Counted are distinct modules of the package in which a function is entered, in the command, in the daemon and in its
-threads, with packages and what beats in the background. The message is sent by a command to a channel that an open page
-shows, and nobody is mentioned; it ends when the page shows the row. The vote is an agent's, from the message that has
-it asked for to the outcome. Both are done once before they are counted: what is imported for the first is no walk.
+threads, with packages and what beats in the background, in the order in which they are first entered. The message is
+sent by a command to a channel that an open page shows, and nobody is mentioned; it ends when the page shows the row.
+The vote is an agent's, on a question of the person, from when it is taken from the queue to the outcome. Both are done
+once before they are counted: what is imported for the first is no walk.
 """
 
 from __future__ import annotations
@@ -34,19 +35,23 @@ if "watch" not in sys.argv:  # what is watched is to import its own only
     from agent_worker.client.connection import connect
 
 OURS = "agent_worker"
+TEA = ["yes", "no"]
+TAKEN = "agent_worker.agents.run_begin"  #: entered when work is taken from the queue: what was before is another's walk
 
 
 def watch(out: Path, module: str, arguments: list[str]) -> None:
     """Be this program, and write down which of our modules are entered, between SIGUSR1 and SIGUSR2 if they come."""
-    entered: set[str] = set()
+    entered: dict[str, None] = {}
 
     def seen(frame: FrameType, event: str, _: object) -> None:
         name = str(frame.f_globals.get("__name__"))
         if event == "call" and name.partition(".")[0] == OURS and name not in entered and not is_import(frame):
-            entered.add(name)
+            if name == TAKEN:
+                entered.clear()
+            entered[name] = None
 
     def write(*_: object) -> None:
-        out.write_text("\n".join(sorted(entered)))
+        out.write_text("\n".join(entered))
 
     signal.signal(signal.SIGUSR1, lambda *_: entered.clear())
     signal.signal(signal.SIGUSR2, write)
@@ -87,20 +92,19 @@ def main() -> None:
                         page.get_by_text(text).wait_for()
             told("a message", entered)
             for number in (1, 2):
-                daemon.do("POST", "/send", to="@review", message="@alice ask them")
                 with counted(daemon, tmp) as entered:
+                    daemon.do("POST", "/proposals", at="@review", question="Tea?", options=TEA, voters=["bob"])
                     assert eventually(partial(ended, daemon, number))
+                assert eventually(partial(at_rest, daemon, number))
             told("a vote", entered)
 
 
 @contextmanager
 def watched_daemon(tmp: Path) -> Iterator[Served]:
-    vote = {"question": "Tea?", "options": ["yes", "no"], "voters": ["bob"]}
-    asks = {"call": {"tool": "team_proposal_create", "with": vote}, "slow": "1s"}  # until we watch
     votes = [{"call": {"tool": "team_vote", "with": {"proposal": number, "choice": "yes"}}} for number in (1, 2)]
-    alice = script(*[asks, {"say": "asked"}, {"say": "so be it"}] * 2)
-    bob = script(votes[0], {"say": "voted"}, votes[1], {"say": "voted"})
-    write_project(tmp / "project", ["alice", "bob"], workflow=WORKFLOW, extra={"alice": alice, "bob": bob})
+    voted = {"say": "voted", "slow": "2s"}  # until we have looked: the walk ends with the outcome
+    bob = script(votes[0], voted, votes[1], voted)
+    write_project(tmp / "project", ["alice", "bob"], workflow=WORKFLOW, extra={"bob": bob})
     command = ("env", "AGENT_WORKER_PORT=0", *watched(tmp / "daemon", "agent_worker.daemon.main"))
     client = connect(home=tmp / "home", command=command, patience=PATIENCE)
     try:
@@ -120,22 +124,26 @@ def ended(daemon: Served, votes: int) -> bool:
     return len([each for each in daemon.read(stored.proposals) if each["state"] != "open"]) == votes
 
 
+def at_rest(daemon: Served, runs: int) -> bool:
+    return len([each for each in daemon.read(stored.runs) if each["state"] == "done"]) == runs
+
+
 @contextmanager
-def counted(daemon: Served, tmp: Path) -> Iterator[set[str]]:
-    """The modules that are entered meanwhile, once it is over."""
-    entered: set[str] = set()
+def counted(daemon: Served, tmp: Path) -> Iterator[list[str]]:
+    """The modules that are entered meanwhile, once it is over; the command's first."""
+    entered: list[str] = []
     daemon.process.send_signal(signal.SIGUSR1)
     yield entered
     daemon.process.send_signal(signal.SIGUSR2)
     assert eventually((tmp / "daemon").exists)
-    for out in (tmp / "daemon", tmp / "command"):
+    for out in (tmp / "command", tmp / "daemon"):
         if out.exists():
-            entered |= set(out.read_text().split())
+            entered += [name for name in out.read_text().split() if name not in entered]
             out.unlink()
 
 
-def told(what: str, entered: set[str]) -> None:
-    print(f"{what}: {len(entered)}", *sorted(entered), sep="\n  ")
+def told(what: str, entered: list[str]) -> None:
+    print(f"{what}: {len(entered)}", *entered, sep="\n  ")
 
 
 if __name__ == "__main__":

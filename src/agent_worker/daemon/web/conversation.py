@@ -202,7 +202,7 @@ def _sent(work: agents.Work) -> Html:
 
 
 def _rows(lines: Sequence[MessageView], known: ProposalViews, at: str, project: str | None) -> Html:
-    return join([_row(line, announced(line, known), at, project) for line in lines])
+    return join([_row(line, announced(line, known) if known else None, at, project) for line in lines])
 
 
 def _row(line: MessageView, view: ProposalView | None, at: str, project: str | None) -> Html:
