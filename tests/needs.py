@@ -30,6 +30,7 @@ STARTS_PROGRAMS = (
     "tests/doors/test_llm.py",
     "tests/shells/test_connected_tools.py",
     "tests/shells/test_inspector.py",
+    "tests/shells/test_tasks_client.py",
 )
 
 

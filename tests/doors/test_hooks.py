@@ -347,6 +347,28 @@ async def test_a_signature_over_id_and_time_is_fresh_and_for_that_id(hooked: Ope
         assert another[1]["accepted"][0]["does"] == "starts", "the same words, signed anew, are new"
 
 
+@pytest.mark.parametrize(("kind", "days"), [("github", 365), ("generic", 30)])
+async def test_a_delivery_is_known_for_as_long_as_somebody_might_send_it_again(
+    hooked: Open, kind: str, days: int
+) -> None:
+    """Then it is forgotten, so that the table does not grow for ever. An old time that was signed is refused anyway."""
+    async with hooked(CHECK.replace("    events: [pull_request]\n", f"    signed: {kind}\n")) as here:
+
+        async def known_after(number: int, *, day: int) -> int:
+            clock = here.team.clock
+            await here.team.elapse(day * 86400 - clock.monotonic())
+            body, id = json.dumps(pull(number)).encode(), f"msg_{number}"
+            at = here.service.now() / 1e6
+            headers = github(body, id=id) if kind == "github" else standard(body, at=at, id=id)
+            assert (await here.team.meanwhile(sent(here.app, "/hooks/p/github", body, headers)))[0] == 202
+            return len(await here.team.read(stored.hook_deliveries))
+
+        assert await known_after(1, day=1) == 1
+        assert await known_after(2, day=days) == 2
+        assert await known_after(3, day=days + 2) == 2, "the first is forgotten"
+        assert await known_after(1, day=days + 2) == 3, "so it is taken again"
+
+
 async def test_gitlab_may_send_its_token_instead(hooked: Open) -> None:
     check = CHECK.replace("events: [pull_request]", "signed: gitlab\n    events: [Merge Request Hook]")
     body = json.dumps(pull(7)).encode()

@@ -40,7 +40,16 @@ async def test_the_persons_ai_talks_with_agents_in_both_eras(door: Door, era: st
     async with door.client(ADMIN, mode=era) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == {
-            *("agents_list", "agent_send", "agent_ask", "workflow_run", "workflow_status", "team_start", "work_wait"),
+            *(
+                "agents_list",
+                "agent_send",
+                "agent_ask",
+                "workflow_run",
+                "workflow_status",
+                "team_start",
+                "work_wait",
+                "work_stop",
+            ),
             *("channel_read", "channel_send", "inbox_list", "inbox_answer", "doc_list", "doc_read", "run_explain"),
         }
         assert tools["agents_list"].annotations.read_only_hint  # type: ignore[union-attr]

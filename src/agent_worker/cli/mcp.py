@@ -104,7 +104,8 @@ def headers_of(message: Any) -> dict[str, str]:
     if not isinstance(said, str):
         return _ACCEPT
     named = {"MCP-Protocol-Version": said, "Mcp-Method": str(message.get("method"))}
-    name = message["params"].get("name")
+    params = message["params"]
+    name = params.get("taskId") if str(message.get("method")).startswith("tasks/") else params.get("name")
     return _ACCEPT | named | ({"Mcp-Name": name} if isinstance(name, str) else {})
 
 

@@ -32,6 +32,7 @@ from agent_worker.workspaces import routing, workspace_rows
 
 LONGEST_PARAM = 64 * 1024  #: characters
 SHORTEST_SECRET = 16  #: characters
+_KNOWN_DAYS = {True: 30, False: 365}  # a delivery: whether its time was signed
 _NO_TAG = pattern(r"[^A-Za-z0-9._-]+")
 
 Does = Literal["starts", "waits", "said", "repeated", "ignored"]
@@ -56,6 +57,7 @@ class Webhook:
     body: Mapping[str, Any]
     id: str  #: as its sender calls it
     same: str  #: what makes it the same again, whatever it is called
+    is_timed: bool = False  #: its time was signed, and is fresh
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ async def accept(service: Service, armed: ArmedTrigger, came: Webhook) -> HookOu
         params,
         _tag(armed.trigger, params),
         armed.trigger.per_hour,
+        _KNOWN_DAYS[came.is_timed],
     )
     take = _say if armed.trigger.send else _queue
     return await service.write(armed.loaded, take, armed.trigger, new, now=service.now())

@@ -11,10 +11,11 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 from agent_worker.agents.loader import LoadedProject
+from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Refused
 from agent_worker.core.later import dataclass
 from agent_worker.core.signature import Flat
@@ -29,6 +30,7 @@ from agent_worker.service.operation import operation
 from agent_worker.service.run import RunRequest, begin_work
 from agent_worker.service.service import Service
 from agent_worker.service.typed_ids import Kind
+from agent_worker.service.work import work_cancel
 from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.workspaces import workspace_rows
 
@@ -63,6 +65,8 @@ class Ticket:
     run: str = ""  #: of an agent: the run that answered, for run_explain
     at: str = ""  #: of a team: where it can be read, for channel_read and doc_read
     woke: list[str] = field(default_factory=list)  #: of what was said in a channel: whom it called on
+    since: str = ""  #: when it was asked for
+    changed: str = ""  #: when something last came of it
 
 
 @operation("POST", "/tickets/ask", tool="agent_ask")
@@ -133,6 +137,21 @@ async def work_wait(service: Service, id: str, seconds: float = PATIENCE) -> Tic
     raise NotFound(f"there is no work {id[:100]}", hint="agent-worker runs")
 
 
+@operation("DELETE", "/tickets/{id}", tool="work_stop")
+async def work_stop(service: Service, id: str) -> Ticket:
+    """Stop work that was asked for earlier, by the id it was given. What it has done stays."""
+    database, instance = await service.holding(id, "instance")
+    try:
+        if not database.project:
+            await work_cancel(service, id, whole=True)
+        elif (row := await database.read(workspace_rows.get, instance))["state"] in ("running", "left"):
+            loaded = await service.project(await database.read(_root))
+            await service.stop_named(loaded, str(workspace_rows.name_of(row)))
+    except Refused:
+        pass  # it is over already, and is told as what it is
+    return await work_wait(service, id, 0)
+
+
 _TAKE_UP: dict[Kind, Callable[[Service, LoadedProject, str], Awaitable[Followed]]] = {
     "work": take_up_work,
     "message": take_up_said,
@@ -161,7 +180,11 @@ async def _waited(service: Service, loaded: LoadedProject, work: Followed, id: s
     finally:
         await work.close()
     at, said = await service.read(loaded, _said, id)
-    return await _ticket(service, id, came, list(happened), at, said, list(work.begun().get("woke", ())))
+    times = await service.read(loaded, _times, id)
+    ticket = await _ticket(service, id, came, list(happened), at, said)
+    state = "stopped" if times.was_cancelled and ticket.state in ("failed", "incomplete") else ticket.state
+    woke = list(work.begun().get("woke", ()))
+    return replace(ticket, state=state, woke=woke, since=times.since, changed=times.changed)
 
 
 async def _ticket(
@@ -171,10 +194,9 @@ async def _ticket(
     doing: list[str],
     at: str,
     said: list[SaidBy],
-    woke: list[str],
 ) -> Ticket:
     if came is None:
-        return Ticket(id, "working", next=f"call work_wait with id {id}", said=said, doing=doing, at=at, woke=woke)
+        return Ticket(id, "working", next=f"call work_wait with id {id}", said=said, doing=doing, at=at)
     if isinstance(came, AgentWorkerError):
         return Ticket(id, "failed", reason=came.message, next=came.hint, said=said, at=at)
     items = [await inbox_show(service, each) for each in came.waits_for]
@@ -194,7 +216,6 @@ async def _ticket(
         usage=came.usage,
         run=came.run,
         at=at,
-        woke=woke,
     )
 
 
@@ -238,6 +259,51 @@ def _said(tx: Transaction, id: str) -> tuple[str, list[SaidBy]]:
     )
     said = [SaidBy(each["sender"], each["text"][:_SAID_CHARS]) for each in reversed(rows)]
     return str(workspace_rows.name_of(row)), said
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    since: str
+    changed: str
+    was_cancelled: bool  #: what ended last of it was not wanted any more
+
+
+def _times(tx: Transaction, id: str) -> _Times:
+    """When work was asked for and when something last came of it: of an instance, of a message, of an instruction."""
+    place = tx.one("select started_at, ended_at from workspace where project = :project and id = :id", id=id)
+    if place is not None:
+        last = tx.one("select max(at) as at from message where project = :project and workspace = :id", id=id)
+        begun, seen = place["started_at"], [place["ended_at"], last["at"] if last else None]
+        return _Times(_time(begun), _time(max([begun, *(each for each in seen if each is not None)])), False)
+    rows = tx.all(_ONE, id=id) or tx.all(_CAME_OF, id=id)
+    begun = min(row["queued_at"] for row in rows)
+    seen = [row[name] for row in rows for name in ("queued_at", "begun_at", "ended_at") if row[name] is not None]
+    ended = [row for row in rows if row["ended_at"] is not None]
+    newest = max(ended, key=lambda row: row["ended_at"], default=None)
+    return _Times(_time(begun), _time(max(seen)), newest is not None and newest["state"] == "cancelled")
+
+
+_ONE = """
+select i.queued_at, i.ended_at, i.state, (
+    select max(r.started_at) from run r where r.project = :project and r.instruction = i.id) as begun_at
+  from instruction i where i.project = :project and i.id = :id"""
+
+#: All work that came of a message: what is open and what has ended, each by its own index.
+_CAME_OF = """
+select i.queued_at, i.ended_at, i.state, i.queued_at as begun_at
+  from (select workspace from delivery where project = :project and message = :id limit 1) d
+  join instruction i on i.project = :project and i.workspace = d.workspace and i.root = :id
+   and i.state in ('queued', 'running', 'waiting')
+union all
+select i.queued_at, i.ended_at, i.state, i.queued_at as begun_at
+  from (select m.workspace, m.at from delivery d
+          join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
+         where d.project = :project and d.message = :id limit 1) m
+  join instruction i on i.project = :project and i.workspace = m.workspace and i.ended_at >= m.at and i.root = :id"""
+
+
+def _time(micros: int) -> str:
+    return from_micros(micros).isoformat(timespec="milliseconds")
 
 
 def _is_running(tx: Transaction, workflow: str, tag: str) -> bool:

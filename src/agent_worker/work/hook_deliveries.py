@@ -1,8 +1,9 @@
 """Webhooks that were accepted: each once, and what becomes of it. The one writer of table `hook_delivery`.
 
 A delivery is known by the id its sender gave it and, where that is not signed, by its body too: whoever caught one
-cannot have it done again. What is to be started is written here in one transaction with its acceptance, and started by
-service/hook_starter.py. A newer one of the same tag takes the place of one that still waits.
+cannot have it done again. An old one is forgotten when the next comes. What is to be started is written here in one
+transaction with its acceptance, and started by service/hook_starter.py. A newer one of the same tag takes the place of
+one that still waits.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction, WholeTransaction
 
 _HOUR = 3600 * 1_000_000
+_DAY = 24 * _HOUR
 
 
 class TooManyDeliveries(AgentWorkerError):
@@ -34,6 +36,7 @@ class NewDelivery:
     params: Mapping[str, str] = field(default_factory=dict)
     tag: str = ""  #: of its group; '' for one of its own
     per_hour: int = 60
+    known_days: int = 365  #: for so long it is known again; what brings its own time is soon too old to be taken
 
 
 def known(tx: Transaction, new: NewDelivery) -> Row | None:
@@ -61,6 +64,14 @@ def add(tx: Transaction, new: NewDelivery, state: Literal["queued", "said"], *, 
     if count and count["n"] >= new.per_hour:
         told = f"{new.workflow} takes {new.per_hour} webhooks in an hour by {new.trigger}, and has had them"
         raise TooManyDeliveries(told, hint="send it again later, or raise per_hour of the trigger")
+    tx.run(
+        """delete from hook_delivery
+            where project = :project and workflow = :workflow and name = :name and at < :before
+              and state not in ('queued', 'starting')""",
+        workflow=new.workflow,
+        name=new.trigger,
+        before=now - new.known_days * _DAY,
+    )
     if new.tag and state == "queued":
         tx.run(
             """update hook_delivery set state = 'superseded', params = '{}'

@@ -2,7 +2,7 @@
 
 Work that takes long is a ticket (service/tickets.py): whoever asked for progress is told what happens, in slices; where
 work waits for the person and the client can ask them (elicitation, in the newer protocol), the client does, and the
-same call goes on with their answer.
+same call goes on with their answer. For clients that know tasks a ticket is one (tasks.py).
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.client.discovery import PROJECT_META
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.later import dataclass
-from agent_worker.daemon.mcp.results import said, schema_of, told
+from agent_worker.daemon.mcp import tasks
+from agent_worker.daemon.mcp.questions import can_ask, give, question
+from agent_worker.daemon.mcp.results import came, said, schema_of, told
 from agent_worker.definitions.workflow import Param
 from agent_worker.service.catalogue import OPERATIONS
-from agent_worker.service.inbox import inbox_answer, inbox_show
 from agent_worker.service.operation import Operation
 from agent_worker.service.service import Service
-from agent_worker.service.tickets import PATIENCE, Ticket, work_wait
+from agent_worker.service.tickets import PATIENCE, Ticket, work_stop, work_wait
 
 SLICE = 2.0  #: seconds between two words of progress
-NEWER = "2026-07-28"  #: the first protocol in which an answer may be a question
 INSTRUCTIONS = """\
 agent-worker runs AI agents that work together. agents_list says who is here. Ask one with agent_ask (alice), a running
 team too (@review); run a workflow with workflow_run; call agents together with team_start. An answer whose state is
 "working" carries an id: call work_wait with it until it is over. What waits for the person is in inbox_list."""
 
 Context = ServerRequestContext[Any]
-_Result = wire.CallToolResult | wire.InputRequiredResult
+_Result = wire.CallToolResult | wire.InputRequiredResult | dict[str, Any]
 
 
 class PersonsTools:
@@ -69,11 +69,17 @@ class PersonsTools:
         self, context: Context, operation: Operation, asked: wire.CallToolRequestParams, arguments: dict[str, Any]
     ) -> _Result:
         seconds = _seconds(operation.signature.check(arguments), self._patience)
+        # Whoever says for how long to wait wants the ticket, and whoever waits for one has it.
+        as_task = operation.method == "POST" and "seconds" not in arguments and tasks.knows(context)
         answered = _Answered.of(asked)
         if answered is not None:  # the same call again, with what the person said
-            await self._give(answered, asked)
+            if isinstance(reply := (asked.input_responses or {}).get(_KEY), wire.ElicitResult):
+                await give(self._service, answered.item, reply)
             operation, arguments = _WAIT, {"id": answered.ticket}
-        wants_progress = (asked.meta or {}).get("progress_token") is not None
+        if operation is _STOP:
+            return told(await operation.call(self._service, arguments))
+        wants_progress = not as_task and (asked.meta or {}).get("progress_token") is not None
+        seconds = min(seconds, SLICE) if as_task else seconds
         first = min(seconds, SLICE) if wants_progress else seconds
         ticket: dict[str, Any] = await operation.call(self._service, arguments | {"seconds": first})
         spent, told_so_far = first, 0
@@ -84,26 +90,14 @@ class PersonsTools:
             piece = min(SLICE, seconds - spent)
             ticket = await _WAIT.call(self._service, {"id": ticket["id"], "seconds": piece})
             spent += piece
-        if ticket["state"] == "waiting" and ticket["waits_for"] and _can_ask(context):
-            return _question(ticket["id"], ticket["waits_for"][0])
-        return told(ticket)
-
-    async def _give(self, answered: _Answered, asked: wire.CallToolRequestParams) -> None:
-        """The person's answer to one item, as their client brings it. Somebody may have been quicker."""
-        reply = (asked.input_responses or {}).get(_KEY)
-        if not isinstance(reply, wire.ElicitResult):
-            return
-        item = await inbox_show(self._service, answered.item)
-        content = reply.content or {}
-        if reply.action != "accept":
-            if reply.action == "decline":
-                await inbox_answer(self._service, item.id, "deny" if item.kind == "approval" else "dismiss")
-            return
-        if item.kind == "approval":
-            yes = content.get("decision") == "approve"
-            await inbox_answer(self._service, item.id, "approve" if yes else "deny", str(content.get("why") or ""))
-        else:
-            await inbox_answer(self._service, item.id, "answer", str(content.get("answer") or ""), other=True)
+        if as_task and ticket["state"] in ("working", "waiting"):
+            return tasks.created(ticket)
+        if ticket["state"] == "waiting" and ticket["waits_for"] and can_ask(context):
+            item = ticket["waits_for"][0]
+            return wire.InputRequiredResult(
+                input_requests={_KEY: question(item)}, request_state=f"{ticket['id']}/{item['id']}"
+            )
+        return came(ticket)
 
     # --- prompts --------------------------------------------------------------------------------------
 
@@ -143,6 +137,7 @@ class PersonsTools:
 
 
 _WAIT = OPERATIONS[work_wait.__name__]
+_STOP = OPERATIONS[work_stop.__name__]
 _KEY = "answer"
 
 
@@ -158,25 +153,6 @@ class _Answered:
         # Whoever makes one up gets no further than with work_wait and inbox_answer, which are theirs anyway.
         ticket, slash, item = (asked.request_state or "").partition("/")
         return cls(ticket, item) if slash else None
-
-
-def _question(ticket: str, item: dict[str, Any]) -> wire.InputRequiredResult:
-    if item["kind"] == "approval":
-        decision = {"type": "string", "enum": ["approve", "deny"], "title": "Decision"}
-        properties: dict[str, Any] = {"decision": decision, "why": {"type": "string", "title": "Why (optional)"}}
-        required = ["decision"]
-    else:
-        answer = {"type": "string", "title": "Answer"} | ({"enum": item["options"]} if item["options"] else {})
-        properties, required = {"answer": answer}, ["answer"]
-    schema = {"type": "object", "properties": properties, "required": required}
-    params = wire.ElicitRequestFormParams(message=item["text"], requested_schema=schema)
-    request = wire.ElicitRequest(params=params)
-    return wire.InputRequiredResult(input_requests={_KEY: request}, request_state=f"{ticket}/{item['id']}")
-
-
-def _can_ask(context: Context) -> bool:
-    able = context.session.client_capabilities
-    return context.protocol_version >= NEWER and able is not None and able.elicitation is not None
 
 
 def _seconds(arguments: dict[str, Any], most: float) -> float:

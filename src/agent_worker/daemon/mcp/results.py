@@ -33,6 +33,13 @@ def told(value: Any) -> wire.CallToolResult:
     return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)], structured_content=data)
 
 
+def came(ticket: dict[str, Any]) -> wire.CallToolResult:
+    """What came of work, as the answer of the tool that asked for it."""
+    result = told(ticket)
+    result.is_error = ticket["state"] == "failed"
+    return result
+
+
 def schema_of(schema: dict[str, Any]) -> dict[str, Any]:
     """The JSON Schema of the data of an answer, of that of the value which is told."""
     if schema.get("type") == "object" and "properties" in schema:

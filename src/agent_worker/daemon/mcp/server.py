@@ -36,6 +36,7 @@ from agent_worker.daemon.mcp.hints import Hints, offered
 from agent_worker.daemon.mcp.person import INSTRUCTIONS, PersonsTools
 from agent_worker.daemon.mcp.results import said
 from agent_worker.daemon.mcp.run_tokens import RunTokens
+from agent_worker.daemon.mcp.tasks import Tasks
 from agent_worker.service.service import Service
 from agent_worker.service.tickets import PATIENCE
 from agent_worker.tools.tool import Call, Result, RunIdentity, ToolSpec
@@ -63,11 +64,12 @@ def make(service: Service, entries: RunTokens | None = None, *, patience: float 
         on_list_prompts=tool_access.list_prompts,
         on_get_prompt=tool_access.get_prompt,
         on_list_tools=tool_access.list_tools,
-        on_call_tool=tool_access.call_tool,
         on_list_resources=tool_access.list_resources,
         on_read_resource=tool_access.read_resource,
         on_subscriptions_listen=tool_access.listen,
     )
+    server.add_request_handler("tools/call", wire.CallToolRequestParams, tool_access.call_tool)  # or it is a task
+    Tasks(service).serve(server)
     return _Transport(server)
 
 
@@ -137,7 +139,7 @@ class _Server:
 
     async def call_tool(
         self, context: Context, asked: wire.CallToolRequestParams
-    ) -> wire.CallToolResult | wire.InputRequiredResult:
+    ) -> wire.CallToolResult | wire.InputRequiredResult | dict[str, Any]:
         caller = _caller(context)
         if isinstance(caller, RunIdentity):
             return await self._call_as_agent(caller, asked, dict(asked.arguments or {}))

@@ -54,7 +54,7 @@ async def _take(service: Service, request: Request) -> Response:
     done = []
     for armed, by in found:
         event = by.event or str(content.get("type", ""))  # where Standard Webhooks has it
-        done.append(asdict(await accept(service, armed, Webhook(event, content, by.id, by.same))))
+        done.append(asdict(await accept(service, armed, Webhook(event, content, by.id, by.same, by.is_timed))))
     caused = any(each["does"] != "ignored" for each in done)
     return JSONResponse({"accepted": done}, 202 if caused else 200)
 

@@ -27,6 +27,7 @@ class Signed:
     id: str
     event: str  #: '' where it stands in the body
     same: str  #: what makes it the same webhook again
+    is_timed: bool = False  #: when it was sent is signed too, and is not long ago
 
 
 def signed(trigger: Trigger, secret: str, headers: Headers, body: bytes, *, now: float) -> Signed | None:
@@ -63,11 +64,11 @@ def _standard(secret: str, headers: Headers, body: bytes, *, now: float) -> Sign
     given = _only(headers, "webhook-signature").split(" ")[:10]  # several while a secret is changed
     if not any([_is(each, f"v1,{made}") for each in given]):
         return None
-    return _told(id, _only(headers, "x-gitlab-event"), id)
+    return _told(id, _only(headers, "x-gitlab-event"), id, is_timed=True)
 
 
-def _told(id: str, event: str, same: str) -> Signed | None:
-    return Signed(id, event[:_LONGEST_ID], same) if 0 < len(id) <= _LONGEST_ID else None
+def _told(id: str, event: str, same: str, *, is_timed: bool = False) -> Signed | None:
+    return Signed(id, event[:_LONGEST_ID], same, is_timed) if 0 < len(id) <= _LONGEST_ID else None
 
 
 def _only(headers: Headers, name: str) -> str:
