@@ -17,9 +17,9 @@ TOOLS = Path(__file__).parent.parent / ".tools"
 PATIENCE = 600  #: seconds for each of apt and npm
 #: npm package → version. Pinned: npm would pick an older one where Node is too old for its installer.
 PROGRAMS = {
+    "@modelcontextprotocol/inspector-cli": "0.15.0",
     "@modelcontextprotocol/client": "2.4.0",
     "@modelcontextprotocol/ext-tasks": "0.2.2",
-    "@modelcontextprotocol/inspector-cli": "0.15.0",
     "@anthropic-ai/claude-code": "2.1.325",
     "@openai/codex": "0.166.0",
     "opencode-ai": "1.18.33",
