@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
+from functools import partial
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import Address
@@ -33,12 +34,8 @@ async def ask_and_follow(
     if key is not None and address.workspace is not None:
         raise BadInput(f"{to} is in a workspace: a key is for a direct question", hint=f"ask {address.agent} by itself")
     routing.check_size(message)
-    follower = await listening(service, until=service.closing)
-    try:
-        work = await service.write(loaded, _put, loaded, address, message, now=service.now(), key=key)
-    except BaseException:
-        follower.close()
-        raise
+    put = partial(service.write, loaded, _put, loaded, address, message, now=service.now(), key=key)
+    follower, work = await listening(service, put)
     follower.narrow(_about(loaded, work))
     made = AgentRun(service, loaded, follower, work)
     made.may_be_over = key is not None
@@ -120,12 +117,7 @@ async def came_of_work(service: Service, loaded: LoadedProject, id: str) -> Serv
 
 async def take_up_work(service: Service, loaded: LoadedProject, id: str) -> Followed:
     """Follow a message to an agent that was given earlier. It may be over."""
-    follower = await listening(service, until=service.closing)
-    try:
-        work = await service.read(loaded, _instruction, id)
-    except BaseException:
-        follower.close()
-        raise
+    follower, work = await listening(service, partial(service.read, loaded, _instruction, id))
     follower.narrow(_about(loaded, work))
     made = AgentRun(service, loaded, follower, work)
     made.may_be_over = True

@@ -7,6 +7,7 @@ the last word of a member. Work goes on whether anybody follows it or not.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from agent_worker.agents.loader import LoadedProject
@@ -44,12 +45,8 @@ async def say_and_follow(
     """Say something in `@review`, and follow what comes of it."""
     address = await service.address(loaded, to)
     routing.check_size(text)
-    follower = await listening(service, until=service.closing)
-    try:
-        said = await service.write(loaded, _say, loaded, address, text, now=service.now(), key=key)
-    except BaseException:
-        follower.close()
-        raise
+    say = partial(service.write, loaded, _say, loaded, address, text, now=service.now(), key=key)
+    follower, said = await listening(service, say)
     follower.narrow(Filter(project=loaded.id))  # also what agents are kept from working by, which is in no channel
     made = ChannelRun(service, loaded, follower, said)
     made.may_be_over = key is not None
@@ -66,12 +63,7 @@ async def came_of(service: Service, loaded: LoadedProject, message: str) -> Serv
 
 async def take_up_said(service: Service, loaded: LoadedProject, message: str) -> Followed:
     """Follow what comes of a message that was said earlier. It may be over."""
-    follower = await listening(service, until=service.closing)
-    try:
-        said = await service.read(loaded, _said, message)
-    except BaseException:
-        follower.close()
-        raise
+    follower, said = await listening(service, partial(service.read, loaded, _said, message))
     follower.narrow(Filter(project=loaded.id))
     made = ChannelRun(service, loaded, follower, said)
     made.may_be_over = True

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import asdict, field
-from typing import Any
+from typing import Any, TypeVar
 
 from agent_worker.agents.waiting import Waiting
 from agent_worker.core.errors import AgentWorkerError, NotRunning
@@ -21,6 +21,8 @@ from agent_worker.service.events import EventRecord, Filter, Follower, newest
 from agent_worker.service.operation import StreamItem
 from agent_worker.service.service import Service
 from agent_worker.workflows.summary import Summary
+
+T = TypeVar("T")
 
 #: After these work goes on, whatever it is; it need not be asked for.
 _GOES_ON = frozenset({"queued", "started", "chunk", "tool_call", "tool_result", "step", "retry"})
@@ -60,11 +62,18 @@ class Served:
     woke: list[str] = field(default_factory=list)  #: of what was said in a channel: whom it called on
 
 
-async def listening(service: Service, *, until: asyncio.Event) -> Follower:
-    """To everything, from before the work is given: what comes of it in the first moment is not missed."""
-    follower = Follower(service, Filter(), until=until, at=await newest(service.runtime.database))
+async def listening(
+    service: Service, give: Callable[[], Awaitable[T]], *, until: asyncio.Event | None = None
+) -> tuple[Follower, T]:
+    """Give work, or look it up, while everything is heard: what comes of it in the first moment is not missed."""
+    heard_until = until or service.closing
+    follower = Follower(service, Filter(), until=heard_until, at=await newest(service.runtime.database))
     follower.listen()
-    return follower
+    try:
+        return follower, await give()
+    except BaseException:
+        follower.close()
+        raise
 
 
 class Followed(ABC):

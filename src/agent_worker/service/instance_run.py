@@ -6,6 +6,8 @@ what came of it is read from what it left in the database.
 
 from __future__ import annotations
 
+from functools import partial
+
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.errors import AgentWorkerError, NotFound
 from agent_worker.database.database import Row, Transaction
@@ -23,12 +25,7 @@ FORGOTTEN = "it has ended, and its workspace keeps nothing (provider: memory)"
 
 async def take_up_instance(service: Service, loaded: LoadedProject, id: str) -> Followed:
     """Follow an instance by the id of its workspace. It may be over."""
-    follower = await listening(service, until=service.closing)
-    try:
-        row = await service.read(loaded, _instance, id)
-    except BaseException:
-        follower.close()
-        raise
+    follower, row = await listening(service, partial(service.read, loaded, _instance, id))
     follower.narrow(Filter(workspace=id))
     made = InstanceRun(service, loaded, follower, row)
     made.may_be_over = True

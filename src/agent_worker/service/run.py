@@ -122,12 +122,7 @@ async def _follow_team(
     service: Service, starting: Coroutine[Any, Any, Instance], *, attended: bool = False
 ) -> Followed:
     ended = asyncio.Event()
-    follower = await listening(service, until=ended)
-    try:
-        running = await starting
-    except BaseException:
-        follower.close()
-        raise
+    follower, running = await listening(service, lambda: starting, until=ended)
     follower.narrow(Filter(workspace=running.id))
     return _TeamRun(service, follower, running, ended, attended=attended)
 
