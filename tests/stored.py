@@ -72,6 +72,7 @@ ledger = _view("ledger", "t.agent", "at, run, id")  #: what each step cost
 members = _view("member", order="workspace, name")
 messages = _view("message", order="workspace, seq")
 outbox = _view("outbox", order="due_at, item, sink")  #: what is still to be told elsewhere
+personal_files = _view("personal_file", order="agent, path")  #: of agents, where several hosts share them
 program_calls = _view("program_call", order="run, n")  #: of tools that a coding program has itself
 proposals = _view("proposal", order="workspace, n")
 resources = _view("resource")

@@ -19,6 +19,7 @@ from agent_worker.agents.hosting import Hosting, this_host
 from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.loader import Loader
 from agent_worker.agents.loop_context import LoopContext
+from agent_worker.agents.personal_files import PersonalFiles
 from agent_worker.agents.prompt_texts import PromptTexts
 from agent_worker.agents.publishing import PublicMemory
 from agent_worker.agents.recorder import RecorderContext
@@ -154,12 +155,17 @@ async def _wired(
     closing.push_async_callback(log_files.close)
     kept = timedelta(seconds=settings.chosen.keep_prompts)
     allowed = partial(_is_allowed, factory.gate, registry)
-    recording = RecorderContext(database, bus, clock, redact, PromptTexts(kept), allowed)
-    public = PublicMemory(database, clock)
-    hosting = _hosting(settings, database, clock)
-    supervisor = Supervisor(_shared_by_loops(settings, recording, registry, public, hosting))
+    hosting, personal = _hosting(settings, database, clock), None
     if hosting:
         closing.push_async_callback(hosting.close)
+        me, home = hosting.me.id, settings.trust
+        personal = PersonalFiles(database, bus, clock, registry, log_files, host=me, home=home)
+        closing.push_async_callback(personal.close)
+    keep = personal.keep if personal else None
+    recording = RecorderContext(database, bus, clock, redact, PromptTexts(kept), allowed, keep)
+    public = PublicMemory(database, clock)
+    shared = replace(_shared_by_loops(settings, recording, registry, public, hosting), personal=personal)
+    supervisor = Supervisor(shared)
     factory.functions.tell = partial(_tell_wait, supervisor.waits)
     closing.push_async_callback(_end_quick, database, supervisor.owner, clock, settings.programs)
     closing.push_async_callback(supervisor.stop)
@@ -172,7 +178,7 @@ async def _wired(
     closing.push_async_callback(proposal_timer.close)
     remotes = Remotes(settings.trust.beneath("remote")) if settings.trust else None
     runtime = Runtime(database, bus, clock, registry, loader, supervisor, log_files, factory.gate, factory, public)
-    runtime = replace(runtime, remotes=remotes, programs=settings.programs)
+    runtime = replace(runtime, remotes=remotes, programs=settings.programs, personal=personal)
     runtime = replace(runtime, home=settings.trust, space=settings.space, prompts_kept=kept)
     closing.callback(bus.close)
     return runtime

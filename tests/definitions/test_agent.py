@@ -128,7 +128,6 @@ def test_an_empty_file_says_what_is_missing(tmp_path: Path) -> None:
         ("isolate: container", "must be 'worktree' or 'none'"),
         ("command: [x]", "is only for backend acp"),
         ("auto_memory: true", "must be a mapping"),
-        ("context: {store: database}", "context.store: database is for agents on several machines"),
         ("trust: true", "unknown key"),
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from agent_worker.agents import commands
 from agent_worker.database import event_rows
 from agent_worker.database.database import Row, Transaction, WholeTransaction
-from agent_worker.memory import audit
+from agent_worker.memory import audit, personal_rows
 from agent_worker.schedules import schedule
 from agent_worker.work import agent_rows, inbox, queue, sent_texts, steps, threads
 from agent_worker.workspaces import deliveries, workspace_state
@@ -32,6 +32,7 @@ def erase(tx: Transaction, me: Row, *, who: str = "user", now: int) -> None:
     schedule.clear_agent(tx, agent)
     event_rows.forget_agent(tx, agent, inbox.forget(tx, agent))
     threads.forget(tx, agent)
+    personal_rows.forget(tx, agent)
     steps.forget(tx, agent)
     sent_texts.forget(tx, agent)
     queue.forget(tx, agent)

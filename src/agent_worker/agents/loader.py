@@ -335,6 +335,9 @@ class Loader:
         if definition.requires and not self._host:
             told = f"{definition.name} requires {', '.join(definition.requires)}, and here agents work on one machine"
             return unfit(worker, Refused(told, hint="remove requires; or let several daemons share a PostgreSQL"))
+        if definition.context.store == "database" and not self._host:
+            told = f"{definition.name} keeps its folder in the database (context.store), which needs PostgreSQL"
+            return unfit(worker, Refused(told, hint="remove store: the folder is files"))
         try:
             home = Root(project.root).beneath(definition.personal_dir) if has_home else None
             return replace(

@@ -6,6 +6,7 @@ from dataclasses import field
 
 from agent_worker.agents.hosting import Hosting
 from agent_worker.agents.limiter import Limiter
+from agent_worker.agents.personal_files import PersonalFiles
 from agent_worker.agents.publishing import PublicMemory
 from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import Registry
@@ -28,6 +29,7 @@ class LoopContext:
     public: PublicMemory
     space: Space = field(default_factory=Space)  #: on the disk
     hosting: Hosting | None = None  #: our place among the hosts that share the database; None: we are alone
+    personal: PersonalFiles | None = None  #: of agents, kept for all of them; None: files are the truth
 
     @property
     def clock(self) -> Clock:

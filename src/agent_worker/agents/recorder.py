@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import field, replace
 from functools import partial
@@ -54,6 +54,7 @@ class RecorderContext:
     redact: Redactor = field(default_factory=Redactor)  #: takes secrets out of what is shown, and what tools print
     prompts: PromptTexts = field(default_factory=PromptTexts)  #: keeps what models are sent
     always: Callable[[str, str], bool] = lambda project, digest: False  #: is just this call allowed for good? Blocks
+    kept: Callable[[], Awaitable[None]] | None = None  #: until what tools wrote into the agents' files is kept
 
 
 class RunRecorder:
@@ -255,6 +256,8 @@ class RunRecorder:
         failpoint("call.before")
         made = await tool.function(self._context_for(place), **arguments)
         failpoint("call.after")
+        if self._recording.kept:
+            await self._recording.kept()
         result = self._with_few_images(made) if isinstance(made, Result) else Result(str(made))
         return await self._database.write(self._record.note, place, call, result)
 

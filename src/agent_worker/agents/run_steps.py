@@ -82,6 +82,8 @@ class RunSteps:
                 self._loop_context.recording,
                 partial(self._admission.key_pass.one_request, worker.credential),
             )
+            if self._loop_context.personal:
+                await self._loop_context.personal.begin(worker)
             turn, gathered, composed = await self._prepare(job, worker, tools)
             heard = await self._heard(job, gathered, composed)
             recorder.hear(heard, gathered.passed_on, beside=gathered.beside)

@@ -242,6 +242,15 @@ class Talked(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PersonalFileChanged(Event):
+    """Told only where several hosts share the files of agents."""
+
+    event = "personal_file"
+    agent: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentChanged(Event):
     event = "document"
     name: str

@@ -58,6 +58,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
     "talk": {"project": ID, "agent": ID, "context": ID, "who": NAME, "kind": ONE_OF, "run": ID},
     "resource": {"project": ID, "workspace": ID, "id": ID},
     "document": {"project": ID, "workspace": ID, "name": KEY, "revision": ID, "base": ID, "author": NAME, "key": KEY},
+    "personal_file": {"project": ID, "agent": ID, "path": KEY, "hash": ID, "earlier": ID},
     "suggestion": {"project": ID, "workspace": ID, "document": KEY, "state": ONE_OF},
     "proposal": {
         **{"project": ID, "id": ID, "workspace": ID, "kind": ONE_OF, "electorate": NAME},

@@ -111,17 +111,12 @@ class PersonalContext(Block):
     thin_thread: Annotated[int, Field(strict=True, ge=0, le=1000)] = Field(
         10, description="how many of the last messages of a conversation stand in its prompt", examples=[20]
     )
-    store: Literal["files", "database"] = Field(
-        "files",
-        description="where its folder is kept; database is for several machines, needs PostgreSQL, and is refused",
+    store: Literal["files", "database"] | None = Field(
+        None,
+        description="where its folder is kept for several machines: in their database, or in files that all see",
         examples=["files"],
+        json_schema_extra={"x-default": "database with PostgreSQL, else files"},
     )
-
-    @classmethod
-    def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
-        if written.get("store") == "database":
-            told = "database is for agents on several machines, which needs PostgreSQL; here they work on one"
-            yield Broken(("store",), told, "remove it: the folder is files")
 
 
 class MemorySettings(Block):

@@ -243,6 +243,8 @@ async def _take_leave(service: Service, loaded: LoadedProject, me: Row, definiti
     await runtime.supervisor.dismiss(id)
     await runtime.log_files.flush()
     runtime.log_files.forget(Target(loaded.id, None, id))
+    if runtime.personal:
+        runtime.personal.forget(id)
     for library in runtime.registry.remove_all(id):
         await asyncio.to_thread(library.close)
     await service.write(loaded, deletion.erase, me, now=service.now())

@@ -35,6 +35,7 @@ async def take_over_files(service: Service, agent: str, run: str) -> FilesTakenO
     worker = service.runtime.registry.worker(agent)
     if worker.home is None:
         raise NotFound(f"{worker.name} has no files of its own")
+    await service.see_files(agent)
     files = await asyncio.to_thread(own_files.take_over, worker.home, run)
     if not files:
         there = ", ".join(await asyncio.to_thread(own_files.held_runs, worker.home))

@@ -133,6 +133,7 @@ async def inbox_answer(
 async def _settle(service: Service, row: Row, *, yes: bool) -> None:
     """In the agent's files, first: answered again after a crash, nothing is left to do there."""
     agent, _, key = row["ref"].partition("/")
+    await service.see_files(agent)
     home = service.runtime.registry.worker(agent).home
     now = service.runtime.clock.now()
     if home is not None and row["kind"] == "check":

@@ -41,6 +41,8 @@ class Learned:
 
 async def learned_lately(service: Service, loaded: LoadedProject, worker: AgentRuntime | None) -> Learned | None:
     """None for one that has no files of its own."""
+    if worker is not None:
+        await service.see_files(worker.agent)
     if worker is None or worker.home is None:
         return None
     since = service.now() - LATELY // timedelta(microseconds=1)

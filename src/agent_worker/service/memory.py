@@ -187,4 +187,5 @@ async def home_of_agent(service: Service, name: str, project: str | None) -> Roo
     worker = service.runtime.registry.worker(agent_id(loaded, name))
     if worker.home is None:
         raise NotFound(f"{name} has no files of its own")
+    await service.see_files(worker.agent)
     return worker.home

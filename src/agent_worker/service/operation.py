@@ -31,6 +31,12 @@ class StreamItem:
     position: str = ""  #: where to go on after it; '' when that cannot be asked for
 
 
+class FilesKeeper(Protocol):
+    """What operations are called with."""
+
+    async def keep_files(self) -> None: ...
+
+
 class Stream(Protocol):
     def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
         """Everything since the last look, at once."""
@@ -65,10 +71,11 @@ class Operation:
         """What makes plain data of what it returns. Not of a stream."""
         return _adapter(self.returns)
 
-    async def call(self, service: object, given: dict[str, Any]) -> Any:
+    async def call(self, service: FilesKeeper, given: dict[str, Any]) -> Any:
         """Plain data, ready for JSON."""
         with disk_explained():
             value = await self.function(service, **self.signature.check(given))
+            await service.keep_files()  # before anybody is told that it is done
         return self.result.dump_python(value, mode="json")
 
     async def stream(self, service: object, given: dict[str, Any]) -> Stream:

@@ -137,6 +137,7 @@ async def _unlearn(
         worker = service.runtime.registry.worker(agent)
         if worker.home is None:
             return
+        await service.see_files(agent)
         sources = {run.run for run in runs if run.agent == agent}
         at = micros(_day(since)) if since is not None else None
         deeds = await service.read(loaded, audit.of_runs, agent, sources, at)

@@ -12,6 +12,7 @@ from dataclasses import field, replace
 from datetime import datetime, timedelta
 
 from agent_worker.agents.registry import AgentRuntime
+from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import AgentWorkerError, NotFound
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
@@ -25,6 +26,7 @@ from agent_worker.service.operation import operation
 from agent_worker.service.round_judge import judged_pairs
 from agent_worker.service.service import Service
 from agent_worker.work import inbox
+from agent_worker.workspaces import routing
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +62,7 @@ async def make_round(
 ) -> RoundMade:
     database = service.runtime.database.of(worker.project)
     now = service.runtime.clock.now()
+    await service.see_files(worker.agent)
     known = await database.read(usage, worker.agent, agents=agents, now=now)
     entries = await asyncio.to_thread(rounds.readable, home)
     judged = await judged_pairs(service, worker, home, await asyncio.to_thread(rounds.near_pairs, entries))
@@ -114,6 +117,7 @@ async def undo_round(
     changes = await asyncio.to_thread(changes_of, row)
     if worker.home is None or show:
         return changes, []
+    await service.see_files(agent)
     done = audit.AuditEntry(agent, "user", "reverted", id)
     await database.write(audit.note, done, now=service.now())
     put_back = await asyncio.to_thread(rounds.undo, worker.home, changes)
@@ -167,11 +171,24 @@ class NightRounds:
         try:
             if await database.read(_is_at_work, worker.agent):
                 return False
+            if (host := self._service.runtime.supervisor.host) and not await database.write(
+                _take, worker.agent, host, now=self._service.now()
+            ):
+                return True
             names = await database.read(_names)
             await make_round(self._service, worker, worker.home, agents=names, who=GUARD)
         except (AgentWorkerError, OSError) as error:  # one that cannot be tidied holds up no other
             log.warning("nobody could tidy what %s remembers: %s", worker.name, error)
         return True
+
+
+def _take(tx: Transaction, agent: str, host: str, *, now: int) -> bool:
+    """Of several hosts, one makes the round of an agent in a night: the first that comes."""
+    key = f"round/{agent}/{from_micros(now).date().isoformat()}"
+    if routing.accepted(tx, key):
+        return False
+    routing.accept(tx, key, host, now=now)
+    return True
 
 
 def next_night(now: datetime, seconds: int) -> datetime:

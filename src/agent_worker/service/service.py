@@ -311,6 +311,16 @@ class Service:
     def remotes(self) -> Remotes:
         return remotes_of(self.runtime)
 
+    async def see_files(self, agent: str) -> None:
+        """Before a look at the files of an agent, where several hosts write them: until they are as everywhere."""
+        if self.runtime.personal:
+            await self.runtime.personal.agree(agent)
+
+    async def keep_files(self) -> None:
+        """Until what was written into the files of agents is kept, where it is kept for several hosts."""
+        if self.runtime.personal:
+            await self.runtime.personal.keep()
+
     # --- tasks ----------------------------------------------------------------------------------------
 
     def background(self, work: Coroutine[object, object, T]) -> asyncio.Task[T]:

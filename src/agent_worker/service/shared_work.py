@@ -37,6 +37,8 @@ class SharedWork:
 
     async def _join_all(self, loaded: LoadedProject) -> None:
         """A project was opened: whoever works in its instances elsewhere may work here too."""
+        if personal := self._service.runtime.personal:
+            self._service.background(personal.bring_all(loaded.id))
         for workspace in await self._service.read(loaded, workspace_rows.running_elsewhere, self._host):
             await self._join_row(loaded, workspace)
 

@@ -214,4 +214,5 @@ async def _evolution(service: Service, name: str, project: str | None) -> Evolut
     evolution = evolution_of(worker, service.database(loaded), service.runtime.clock)
     if evolution is None:
         raise NotFound(f"{name} has no files of its own")
+    await service.see_files(worker.agent)
     return evolution

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent_worker.agents.backend_factory import BackendFactory
 from agent_worker.agents.loader import Loader
+from agent_worker.agents.personal_files import PersonalFiles
 from agent_worker.agents.prompt_texts import KEPT
 from agent_worker.agents.publishing import PublicMemory
 from agent_worker.agents.registry import Registry
@@ -38,6 +39,7 @@ class Runtime:
     gate: Gate
     backends: BackendFactory
     public: PublicMemory  #: brings what agents make public into documents
+    personal: PersonalFiles | None = None  #: the files of agents, kept for several hosts; None: we are alone
     remotes: Remotes | None = None  #: fetches workflows and skills; None: nothing is fetched
     programs: Path | None = None  #: where coding programs keep what lasts
     home: Root | None = None  #: what belongs to the host, and to no project; None: it keeps nothing

@@ -324,6 +324,17 @@ create table document (
 create index document_unfiled on document(project, workspace) where filed = 0;
 create index document_key on document(project, workspace, key) where key <> '';
 
+create table personal_file (                -- files of agents that several hosts share; their copies are on each host
+  project text not null,
+  agent text not null,
+  path text not null,                       -- beneath the agent's folder
+  hash text not null,                       -- SHA-256 of the text; '' when the file was removed
+  earlier text not null,                    -- how the hashes of earlier texts begin, the oldest first, with spaces
+  at bigint not null,
+  text text not null,                       -- last, so that a list need not read past it
+  primary key (project, agent, path)
+);
+
 create table suggestion (                   -- what a member would write in a document that another owns
   project text not null,
   workspace text not null,

@@ -1,0 +1,199 @@
+"""The files of agents where several hosts share a database: kept there, and copied to a folder on each host.
+
+Everybody works on the folder, as with SQLite: tools, people, commands. Here it is brought together with what is kept
+(files/copies.py): before a run of its agent, after each tool call that wrote something and before its result counts,
+when another host has changed something, and every few seconds for what a person has edited by hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from agent_worker.agents.registry import AgentRuntime, Registry
+from agent_worker.core.clock import Clock
+from agent_worker.core.errors import AgentWorkerError, StorageFault
+from agent_worker.core.events import Bus, Event, PersonalFileChanged
+from agent_worker.database.database import Database, ProjectDatabase
+from agent_worker.files import root as files
+from agent_worker.files.copies import Copies, CopyRecord, KeptText, Stamps, texts_in
+from agent_worker.files.root import Root
+from agent_worker.memory import personal_rows
+from agent_worker.memory.own_files import FILE, FOLDERS, OwnFiles
+from agent_worker.workspaces.log_files import LogFiles, Target
+
+log = logging.getLogger(__name__)
+
+SHARED_FOLDERS = (*FOLDERS, "notes", "todo")
+LOOK = 2.0  #: seconds between two looks for what people have edited
+AT_ONCE = 200  #: agents whose folders are looked at each time
+
+
+class PersonalFiles:
+    """Those of one host. `close` it before the host hands over."""
+
+    def __init__(
+        self,
+        database: Database,
+        bus: Bus,
+        clock: Clock,
+        registry: Registry,
+        log_files: LogFiles,
+        *,
+        host: str,
+        home: Root | None,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._registry = registry
+        self._log_files = log_files
+        self._host = host
+        self._home = home
+        self._copies: dict[str, Copies] = {}  # by agent
+        self._places: dict[Path, str] = {}  # folder → agent
+        self._written: dict[str, int] = {}  # agent → how often one of us has written in its folder
+        self._kept: dict[str, int] = {}  # and how much of that is kept
+        self._looked: list[str] = []  # agents whose turn it is to be looked at
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unlisten = bus.listen(self._hear, PersonalFileChanged)
+        files.listeners.append(self._note)
+        self._watch = asyncio.create_task(self._look_round(), name="personal files")
+
+    async def close(self) -> None:
+        """Keep what was written last."""
+        files.listeners.remove(self._note)
+        self._unlisten()
+        self._watch.cancel()
+        await asyncio.gather(self._watch, *self._tasks, return_exceptions=True)
+        with suppress(StorageFault):
+            await self.keep()
+
+    def shares(self, worker: AgentRuntime) -> bool:
+        """Whether the files of this agent are kept for all hosts."""
+        return worker.home is not None and worker.definition.context.store != "files"
+
+    async def agree(self, agent: str) -> None:
+        """Bring the folder of an agent together with what is kept. A folder that cannot be used is told in the log."""
+        if not self._registry.knows(agent) or not self.shares(worker := self._registry.worker(agent)):
+            return
+        if worker.definition.edits_freely and await self._database.of(worker.project).read(
+            personal_rows.is_run_elsewhere, agent, self._host
+        ):
+            return  # where several hosts have one folder, a program's own words may stand there for a moment
+        written = self._written.get(agent, 0)
+        try:
+            await self._of(worker).agree()
+            self._kept[agent] = max(written, self._kept.get(agent, 0))
+        except (AgentWorkerError, OSError) as error:
+            if isinstance(error, StorageFault):
+                raise
+            log.warning("the files of %s could not be brought together with those of other hosts: %s", agent, error)
+
+    async def begin(self, worker: AgentRuntime) -> None:
+        """A run begins: the agent remembers what it learned anywhere."""
+        await self.agree(worker.agent)
+        if worker.home is not None:
+            self._log_files.catch_up(Target(worker.project, None, worker.agent))
+
+    async def keep(self) -> None:
+        """Until all that one of us wrote is kept."""
+        for agent in [agent for agent, written in list(self._written.items()) if written > self._kept.get(agent, 0)]:
+            await self.agree(agent)
+
+    async def bring_all(self, project: str) -> None:
+        """A project was opened: write what is kept of its agents."""
+        for agent in await self._database.of(project).read(personal_rows.owners):
+            await self.agree(agent)
+
+    def forget(self, agent: str) -> None:
+        """The agent is deleted. Its folder stays as it is."""
+        if copies := self._copies.pop(agent, None):
+            self._places.pop(copies.root.location(), None)
+        self._written.pop(agent, None)
+        CopyRecord(self._home, agent).forget()
+
+    def _of(self, worker: AgentRuntime) -> Copies:
+        assert worker.home is not None
+        known = self._copies.get(worker.agent)
+        if known is None or known.root != worker.home:
+            keeper = _AgentKeeper(self._database.of(worker.project), self._clock, worker.agent, worker.name)
+            known = Copies(worker.home, self._listed, keeper, CopyRecord(self._home, worker.agent))
+            self._copies[worker.agent] = known
+            self._places[worker.home.location()] = worker.agent
+        return known
+
+    def _listed(self, home: Root) -> Stamps:
+        OwnFiles.settle_in(home)
+        found = {name: stamp for name, stamp in texts_in(home).items() if name.startswith(FILE)}
+        for folder in SHARED_FOLDERS:
+            found |= texts_in(home, folder)
+        return {path: stamp for path, stamp in found.items() if self._database.redact(path) == path}
+
+    # --- hearing --------------------------------------------------------------------------------------
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, PersonalFileChanged):
+            self._soon(event.agent)
+
+    def _note(self, place: Path, content: bytes | None) -> None:
+        """One of us has written a file, in any thread."""
+        for folder in place.parents:
+            if agent := self._places.get(folder):
+                self._written[agent] = self._written.get(agent, 0) + 1
+                self._loop.call_soon_threadsafe(self._soon, agent)
+                return
+
+    def _soon(self, agent: str) -> None:
+        task = asyncio.create_task(self._try(agent))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _try(self, agent: str) -> None:
+        with suppress(StorageFault):  # the next look sees the same
+            await self.agree(agent)
+
+    async def _look_round(self) -> None:
+        while True:
+            await self._clock.sleep(LOOK)
+            if not self._looked:
+                self._looked = list(dict.fromkeys(worker.agent for worker in self._registry.workers()))
+            agents, self._looked = self._looked[:AT_ONCE], self._looked[AT_ONCE:]
+            workers = {agent: self._registry.worker(agent) for agent in agents if self._registry.knows(agent)}
+            shared = {agent: self._of(each) for agent, each in workers.items() if self.shares(each)}
+            for agent in await asyncio.to_thread(_changed, shared):
+                await self._try(agent)
+
+
+def _changed(shared: Mapping[str, Copies]) -> list[str]:
+    """The agents in whose folder something is other than it was."""
+    return [agent for agent, copies in shared.items() if (copies.seen or {}) != copies.stamps()]
+
+
+class _AgentKeeper:
+    """The files of one agent, in the database."""
+
+    def __init__(self, database: ProjectDatabase, clock: Clock, agent: str, name: str) -> None:
+        self._database = database
+        self._clock = clock
+        self._agent = agent
+        self._name = name
+
+    async def versions(self) -> Mapping[str, KeptText]:
+        return await self._database.read(personal_rows.versions, self._agent)
+
+    async def text(self, path: str) -> tuple[str, str]:
+        return await self._database.read(personal_rows.text, self._agent, path)
+
+    async def put(self, path: str, text: str | None, *, seen: str) -> str | None:
+        now = self._clock.micros()
+        return await self._database.write(personal_rows.put, self._agent, path, text, seen=seen, now=now)
+
+    async def put_beside(self, path: str, text: str, *, beside: str) -> str:
+        now, who = self._clock.micros(), self._name
+        return await self._database.write(
+            personal_rows.put_beside, self._agent, path, text, beside=beside, who=who, now=now
+        )

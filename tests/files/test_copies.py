@@ -1,0 +1,181 @@
+"""A file, what is kept for all hosts, and what both were when they last agreed: whoever has changed is followed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from agent_worker.files.copies import LARGEST, SHORT, Agreed, Copies, CopyRecord, KeptText, Verdict, texts_in, verdict
+from agent_worker.files.root import Root
+from agent_worker.files.swap import content_hash
+
+A, B, C, D = (content_hash(text) for text in "abcd")
+
+
+def kept(hash: str, *earlier: str) -> KeptText:
+    return KeptText(hash, tuple(each[:SHORT] for each in earlier))
+
+
+#: What both were, the file now, what is kept now, and what follows.
+CASES: dict[str, tuple[Agreed | None, str, KeptText, Verdict]] = {
+    "nothing has changed": (Agreed(A, A), A, kept(A), "same"),
+    "both have changed in the same way": (Agreed(A, A), B, kept(B, A), "same"),
+    "a person has edited the file": (Agreed(A, A), B, kept(A), "take"),
+    "a person has removed the file": (Agreed(A, A), "", kept(A), "take"),
+    "another host has changed it": (Agreed(A, A), A, kept(B, A), "write"),
+    "another host has removed it": (Agreed(A, A), A, kept("", A), "write"),
+    "both have changed it": (Agreed(A, A), C, kept(B, A), "both"),
+    "removed here and changed elsewhere: what was written stays": (Agreed(A, A), "", kept(B, A), "write"),
+    "changed here and removed elsewhere: what was written stays": (Agreed(A, A), B, kept("", A), "take"),
+    "a file that nobody knows": (None, A, kept(""), "take"),
+    "a host that has no file yet": (None, "", kept(A), "write"),
+    "a checkout that is behind": (None, A, kept(B, A), "write"),
+    "a checkout that says something else": (None, C, kept(B, A), "both"),
+    "another host writes the same folder, and is not done": (Agreed(A, A), B, kept(C, A, B), "write"),
+    "a person has put back what once was, and it was changed elsewhere": (Agreed(B, B), A, kept(C, A, B), "both"),
+    "the file holds a secret, and neither has changed": (Agreed(A, B), A, kept(B), "same"),
+    "the file holds a secret, and another host has changed it": (Agreed(A, B), A, kept(C, B), "both"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_of_file_and_text_the_one_that_has_changed_is_followed(case: str) -> None:
+    agreed, file, text, follows = CASES[case]
+    assert verdict(agreed, file, text) == follows
+
+
+class Shelf:
+    """What is kept for all hosts, here in memory."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, list[str]] = {}  # each with those before it; '' when it is gone
+        self.told: list[str] = []
+
+    def now(self, path: str) -> str:
+        return self.texts.get(path, [""])[-1]
+
+    async def versions(self) -> Mapping[str, KeptText]:
+        return {
+            path: kept(_hash(all_[-1]), *(content_hash(each) for each in all_[:-1] if each))
+            for path, all_ in self.texts.items()
+        }
+
+    async def text(self, path: str) -> tuple[str, str]:
+        return self.now(path), _hash(self.now(path))
+
+    async def put(self, path: str, text: str | None, *, seen: str) -> str | None:
+        if _hash(self.now(path)) != seen:
+            return None
+        self.texts.setdefault(path, []).append(text or "")
+        return _hash(text or "")
+
+    async def put_beside(self, path: str, text: str, *, beside: str) -> str:
+        self.told.append(beside)
+        self.texts.setdefault(path, []).append(text)
+        return _hash(text)
+
+
+def _hash(text: str) -> str:
+    return content_hash(text) if text else ""
+
+
+class Host:
+    """One of several that have copies."""
+
+    def __init__(self, folder: Path, shelf: Shelf) -> None:
+        self.folder = folder / "copies"
+        self.folder.mkdir(parents=True)
+        self._home = Root.private(folder / "home")
+        self._shelf = shelf
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """As after a restart."""
+        record = CopyRecord(self._home, "alice")
+        self.copies = Copies(Root(self.folder), texts_in, self._shelf, record)
+
+    async def agree(self) -> dict[str, str]:
+        await self.copies.agree()
+        return {path.name: path.read_text() for path in sorted(self.folder.iterdir()) if path.is_file()}
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    return Shelf()
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, shelf: Shelf) -> tuple[Host, Host]:
+    return Host(tmp_path / "one", shelf), Host(tmp_path / "two", shelf)
+
+
+async def test_what_is_written_changed_and_removed_on_one_host_is_so_on_the_other(hosts: tuple[Host, Host]) -> None:
+    one, two = hosts
+    (one.folder / "core.yaml").write_text("colour: green\n")
+    (one.folder / "work.yaml").write_text("a: b\n")
+    assert await one.agree() == await two.agree() == {"core.yaml": "colour: green\n", "work.yaml": "a: b\n"}
+    (two.folder / "core.yaml").write_text("colour: blue\n")
+    (two.folder / "work.yaml").unlink()
+    assert await two.agree() == await one.agree() == {"core.yaml": "colour: blue\n"}
+
+
+async def test_what_two_people_write_at_once_is_kept_twice_on_both_hosts_and_told(
+    hosts: tuple[Host, Host], shelf: Shelf
+) -> None:
+    one, two = hosts
+    (one.folder / "core.yaml").write_text("colour: green\n")
+    await one.agree()
+    await two.agree()
+    for host, colour in ((one, "blue"), (two, "red")):
+        (host.folder / "core.yaml").write_text(f"colour: {colour}\n")
+    await one.agree()
+    found = await two.agree()
+    assert found.pop("core.yaml") == "colour: blue\n"
+    (beside,) = found
+    assert beside.startswith("core.yaml.conflict-")
+    assert found[beside] == "colour: red\n"
+    assert await one.agree() == {"core.yaml": "colour: blue\n", beside: "colour: red\n"}
+    assert shelf.told == ["core.yaml"]
+
+
+async def test_after_a_restart_it_is_known_what_was_edited_meanwhile(hosts: tuple[Host, Host], shelf: Shelf) -> None:
+    one, two = hosts
+    (one.folder / "core.yaml").write_text("1\n")
+    await one.agree()
+    await two.agree()
+    (one.folder / "core.yaml").write_text("2\n")
+    one.begin_anew()
+    await one.agree()
+    assert shelf.now("core.yaml") == "2\n"
+    (two.folder / "core.yaml").write_text("3\n")
+    two.begin_anew()
+    assert len(await two.agree()) == 2
+    assert shelf.told == ["core.yaml"]
+
+
+async def test_a_folder_that_is_gone_altogether_is_written_anew(hosts: tuple[Host, Host]) -> None:
+    one, _ = hosts
+    for name in ("a.md", "b.md"):
+        (one.folder / name).write_text(name)
+    before = await one.agree()
+    for name in before:
+        (one.folder / name).unlink()
+    assert await one.agree() == before
+
+
+async def test_what_is_no_text_or_too_large_stays_on_its_host_and_costs_nobody_theirs(
+    hosts: tuple[Host, Host], shelf: Shelf
+) -> None:
+    one, two = hosts
+    (one.folder / "core.yaml").write_text("a: b\n")
+    await one.agree()
+    (one.folder / "core.yaml").write_bytes(b"\xff\xfe")
+    (one.folder / "zeros.md").write_bytes(b"\0\0")
+    await one.copies.agree()
+    assert shelf.now("core.yaml") == "a: b\n"
+    assert await two.agree() == {"core.yaml": "a: b\n"}
+    (two.folder / "long.md").write_text("x" * (LARGEST + 1))
+    await two.agree()
+    assert set(shelf.texts) == {"core.yaml"}
