@@ -18,7 +18,8 @@ from agent_worker.core.events import Bus
 from agent_worker.core.redaction import Redactor
 from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.database.sqlite import GROUP, SqliteDatabase
-from agent_worker.work import agent_rows
+from agent_worker.work import agent_rows, project_rows
+from agent_worker.work.project_rows import Checkout
 from agent_worker.workspaces import routing, workspace_state
 from measures.figure import Figure, Series, us
 
@@ -72,7 +73,7 @@ class RawGroupCommit:
 
 async def open_workspace(database: SqliteDatabase, *members: str) -> tuple[ProjectDatabase, str]:
     """A project with one workspace, which has these members: what is stored of it, and the workspace's id."""
-    stored = database.of(await database.write(agent_rows.enrol_project, root="/bench", name="bench"))
+    stored = database.of(await database.write(project_rows.enrol, Checkout("/bench", "bench")))
     return stored, await stored.write(_open, members)
 
 

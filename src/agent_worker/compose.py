@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agent_worker.agents import deletion
 from agent_worker.agents.backend_factory import BackendFactory
-from agent_worker.agents.hosting import Hosting, this_host
+from agent_worker.agents.hosting import Hosting, lasting_id, this_host
 from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.loader import Loader
 from agent_worker.agents.loop_context import LoopContext
@@ -37,6 +37,7 @@ from agent_worker.core.clock import Clock, SystemClock
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BadInput, StorageFault
 from agent_worker.core.events import Bus, WorkspaceChanged
+from agent_worker.core.ids import new_id
 from agent_worker.core.late_imports import taking_turns
 from agent_worker.core.later import dataclass
 from agent_worker.core.redaction import Redactor, secrets_in
@@ -253,7 +254,8 @@ async def _open_database(
 ) -> tuple[Database, ProjectLocks]:
     where = str(settings.database)
     if _is_shared(settings):
-        database: Database = await _open_postgres(where, bus, redact)
+        here = await asyncio.to_thread(lasting_id, settings.trust) or new_id("n")
+        database: Database = await _open_postgres(where, bus, redact, here)
         me = RuntimeHolder(reach=settings.reached_by, database=database.place, shares=True)
     else:
         me = RuntimeHolder(reach=settings.reached_by, database=f"sqlite:{where}")
@@ -266,13 +268,13 @@ async def _open_database(
     return database, locks
 
 
-async def _open_postgres(url: str, bus: Bus, redact: Redactor) -> Database:
+async def _open_postgres(url: str, bus: Bus, redact: Redactor, here: str) -> Database:
     await asyncio.to_thread(_load_postgres)
     from agent_worker.database.postgres import PostgresDatabase
     from agent_worker.database.postgres_session import password_in
 
     redact.register([password_in(url)])
-    return await PostgresDatabase.open(url, bus, redact=redact)
+    return await PostgresDatabase.open(url, bus, redact=redact, here=here)
 
 
 def _load_postgres() -> None:

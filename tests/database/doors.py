@@ -12,7 +12,8 @@ from agent_worker.core.events import Bus
 from agent_worker.database.database import Database
 from agent_worker.database.postgres import PATIENCE, PostgresDatabase
 from agent_worker.database.sqlite import SqliteDatabase
-from agent_worker.work import agent_rows
+from agent_worker.work import project_rows
+from agent_worker.work.project_rows import Checkout
 
 
 @dataclass
@@ -48,4 +49,4 @@ def door_to(engine: str, folder: Path, cluster: Callable[[], Cluster]) -> Door:
 
 
 async def new_project(database: Database, name: str = "one") -> str:
-    return await database.write(agent_rows.enrol_project, root=f"/{name}", name=name)
+    return await database.write(project_rows.enrol, Checkout(f"/{name}", name))

@@ -111,7 +111,7 @@ def backup(tmp_path: Path) -> Path:
 def fill(path: Path, word: str) -> None:
     connection = connect(str(path), write=True)
     migrate(connection, path)
-    connection.execute("insert into project(id, root, name) values (?, ?, ?)", (word, word, word))
+    connection.execute("insert into project(id, identity, name) values (?, ?, ?)", (word, word, word))
     connection.close()
 
 

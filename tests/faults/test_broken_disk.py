@@ -37,7 +37,7 @@ def fresh(tmp_path: Path) -> Path:
 
     async def make() -> None:
         database = await SqliteDatabase.open(path, Bus())
-        await database.write(lambda tx: tx.run("insert into project(id, root, name) values ('p', '/', 'p')"))
+        await database.write(lambda tx: tx.run("insert into project(id, identity, name) values ('p', '/', 'p')"))
         await database.close()
 
     asyncio.run(make())
@@ -143,7 +143,7 @@ async def _still_writes(database: SqliteDatabase, disk: BrokenDisk) -> bool:
     """With an honest disk again: does it accept? What it accepts must be there."""
     disk.plan = Plan()
     try:
-        await database.write(lambda tx: tx.run("insert into project(id, root, name) values ('q', '/q', 'q')"))
+        await database.write(lambda tx: tx.run("insert into project(id, identity, name) values ('q', '/q', 'q')"))
     except StorageFault:
         return False
     else:

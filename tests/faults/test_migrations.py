@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
     async def make() -> None:
         database = await SqliteDatabase.open(path, Bus())
-        await database.write(lambda tx: tx.run("insert into project(id, root, name) values ('p', '/', 'shop')"))
+        await database.write(lambda tx: tx.run("insert into project(id, identity, name) values ('p', '/', 'shop')"))
         await database.close()
 
     asyncio.run(make())
@@ -86,7 +86,7 @@ def test_R10_a_migration_killed_at_any_statement_leaves_the_old_or_the_new_schem
         migrate(connection, path, upgraded())
         assert shape(connection) == (NEWEST + 2, known[NEWEST + 2])
         if not fresh:
-            assert list(connection.execute("select id, root, name from project")) == PROJECTS
+            assert list(connection.execute("select id, identity, name from project")) == PROJECTS
             assert list(connection.execute("select id, colour from shelf")) == [("p", "blue")]
             check_copy(tmp_path / f"state.db.version-{NEWEST:04}")
         connection.close()
@@ -104,7 +104,7 @@ def check_copy(path: Path) -> None:
     try:
         assert copy.execute("pragma integrity_check").get == "ok"
         assert shape(copy)[0] == NEWEST
-        assert list(copy.execute("select id, root, name from project")) == PROJECTS
+        assert list(copy.execute("select id, identity, name from project")) == PROJECTS
     finally:
         copy.close()
 

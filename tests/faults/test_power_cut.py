@@ -28,7 +28,7 @@ def disk() -> Iterator[Disk]:
 async def made(path: Path) -> SqliteDatabase:
     """A database that existed before, on the disk that will lose its power."""
     first = await SqliteDatabase.open(path, Bus())
-    await first.write(lambda tx: tx.run("insert into project(id, root, name) values ('p', '/', 'p')"))
+    await first.write(lambda tx: tx.run("insert into project(id, identity, name) values ('p', '/', 'p')"))
     await first.close()
     return await SqliteDatabase.open(path, Bus(), vfs=NAME)
 

@@ -19,6 +19,7 @@ from agent_worker.database.database import ProjectDatabase
 from agent_worker.database.host_rows import Beat
 from agent_worker.definitions.project import load_project
 from agent_worker.definitions.settings import Settings
+from agent_worker.files.root import Root
 from agent_worker.service.service import Service
 from agent_worker.service.shared_work import SharedWork
 from agent_worker.workflows.runtime import Runtime
@@ -92,17 +93,23 @@ class Fleet:
         self.root = root
         self.hosts: list[TestHost] = []
 
-    async def add(self, *labels: str) -> TestHost:
+    async def add(self, *labels: str, root: Path | None = None, home: Path | None = None) -> TestHost:
+        """`root`: a checkout of its own. `home`: it comes back as the same host."""
         closing = AsyncExitStack()
         chosen = Settings.model_construct(quiet_moment=0.02)
         settings = RuntimeSettings(
-            database=self.url, prices=kept_prices(), chosen=chosen, labels=frozenset(labels), chance=lambda: 0.0
+            database=self.url,
+            prices=kept_prices(),
+            chosen=chosen,
+            trust=Root.private(home) if home else None,
+            labels=frozenset(labels),
+            chance=lambda: 0.0,
         )
         runtime = await closing.enter_async_context(open_runtime(settings))
         service = Service(runtime)
         SharedWork(service)
         closing.push_async_callback(service.close)
-        host = TestHost(runtime, service, await service.project(str(self.root)), closing)
+        host = TestHost(runtime, service, await service.project(str(root or self.root)), closing)
         self.hosts.append(host)
         return host
 

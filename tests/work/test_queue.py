@@ -19,8 +19,9 @@ from agent_worker.core.errors import Transient
 from agent_worker.database.migrations import migrate
 from agent_worker.database.sqlite import connect
 from agent_worker.database.transaction import SqliteTransaction
-from agent_worker.work import agent_rows, queue
+from agent_worker.work import agent_rows, project_rows, queue
 from agent_worker.work.limits import WorkLimits
+from agent_worker.work.project_rows import Checkout
 from agent_worker.work.queue import Ageing, Lane, Order
 from agent_worker.workspaces import workspace_state
 from agent_worker.workspaces.workspace_state import NewWorkspace
@@ -39,7 +40,7 @@ class Queue:
         connection = connect(":memory:", write=True)
         migrate(connection, None)
         whole = SqliteTransaction(connection)
-        self.tx = tx = whole.of(agent_rows.enrol_project(whole, root="/p", name="p"))
+        self.tx = tx = whole.of(project_rows.enrol(whole, Checkout("/p", "p")))
         self.now = 1_000_000 * SECOND
         self.agent = agent_rows.enrol(tx, name="alice")
         workspaces = [NewWorkspace(name, provider="sqlite", documents="sqlite") for name in ("one", "two")]

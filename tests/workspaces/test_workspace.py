@@ -12,8 +12,9 @@ from agent_worker.core.errors import BadInput, NotRunning
 from agent_worker.database.migrations import migrate
 from agent_worker.database.sqlite import connect
 from agent_worker.database.transaction import SqliteTransaction
-from agent_worker.work import agent_rows, inbox, limits, open_work, queue, run_rows, steps, threads
+from agent_worker.work import agent_rows, inbox, limits, open_work, project_rows, queue, run_rows, steps, threads
 from agent_worker.work.limits import Charge, Payer
+from agent_worker.work.project_rows import Checkout
 from agent_worker.work.queue import Lane, Order
 from agent_worker.work.steps import CallPosition
 from agent_worker.workflows import archive
@@ -28,7 +29,7 @@ class House:
     """A room with alice and bob in it, bound: it is opened again with its history."""
 
     def __init__(self, whole: SqliteTransaction) -> None:
-        self.tx = whole.of(agent_rows.enrol_project(whole, root="/p", name="p"))
+        self.tx = whole.of(project_rows.enrol(whole, Checkout("/p", "p")))
         self.alice, self.bob = (agent_rows.enrol(self.tx, name=name) for name in ("alice", "bob"))
         self.request = NewWorkspace("review", provider="sqlite", documents="sqlite", bound=True)
         self.workspace = self.open()

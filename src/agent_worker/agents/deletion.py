@@ -11,7 +11,7 @@ from agent_worker.database import event_rows
 from agent_worker.database.database import Row, Transaction, WholeTransaction
 from agent_worker.memory import audit, personal_rows
 from agent_worker.schedules import schedule
-from agent_worker.work import agent_rows, inbox, queue, sent_texts, steps, threads
+from agent_worker.work import agent_rows, inbox, project_rows, queue, sent_texts, steps, threads
 from agent_worker.workspaces import deliveries, workspace_state
 
 
@@ -44,7 +44,7 @@ def erase(tx: Transaction, me: Row, *, who: str = "user", now: int) -> None:
 
 def erase_quick(tx: WholeTransaction, host: str, *, now: int) -> list[Row]:
     """Agents without a file end with the daemon, however that ended. Who they were."""
-    gone = [me for project in agent_rows.projects(tx) for me in agent_rows.quick(tx.of(project), host)]
+    gone = [me for project in project_rows.ids(tx) for me in agent_rows.quick(tx.of(project), host)]
     for me in gone:
         erase(tx.of(me["project"]), me, who="agent-worker", now=now)
     return gone

@@ -19,18 +19,22 @@ from pathlib import Path
 from agent_worker.agents import recovery
 from agent_worker.agents.registry import AgentRuntime
 from agent_worker.core.clock import Clock
-from agent_worker.core.errors import StorageFault
+from agent_worker.core.errors import NotFound, StorageFault
 from agent_worker.core.ids import new_id
 from agent_worker.database import host_rows
 from agent_worker.database.database import Database, WholeTransaction
 from agent_worker.database.host_rows import BEAT, FENCE, LEASE, Beat, Host, Lease
 from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.files.root import Root
+from agent_worker.files.swap import Conflict
+from agent_worker.work import project_rows
 
 log = logging.getLogger(__name__)
 
 GRACE = 1.5 * LEASE  #: seconds after an outage in which the silence of others means nothing
 PER_RUN = 0.005  # seconds that a host waits before a claim, for each run that it has: so that work spreads
 LONGEST_HESITATION = 0.5
+ID_FILE = "host-id"  #: in the home
 LINGER = 30.0  #: seconds without work after which a host lets go of an agent
 
 
@@ -143,7 +147,20 @@ def this_host(home: Path | None, labels: Collection[str]) -> Host:
 
     node, id = platform.node() or "unknown", new_id("h")
     has = {f"node:{node}", *labels, *_programs()}
-    return Host(id, node, _place(home) or id, os.getpid(), version("agent-worker"), frozenset(has))
+    return Host(id, node, _place(home) or id, os.getpid(), version("agent-worker"), frozenset(has), home is not None)
+
+
+def lasting_id(home: Root | None) -> str:
+    """What the checkouts of a host are known by, also after it was started again; '' without a home."""
+    if home is None:
+        return ""
+    with suppress(NotFound):
+        return home.read_text(ID_FILE).strip()
+    made = new_id("n")
+    if isinstance(kept := home.swap(ID_FILE, f"{made}\n", expected=None), Conflict):  # another process was faster
+        home.remove(kept.kept)
+        return home.read_text(ID_FILE).strip()
+    return made
 
 
 def _programs() -> Iterator[str]:
@@ -174,4 +191,6 @@ def _bury(tx: WholeTransaction, dead: Collection[str], me: str, *, now: int) -> 
 
 def _leave(tx: WholeTransaction, me: Host, *, now: int) -> None:
     host_rows.leave(tx, me)
+    if not me.has_home:
+        project_rows.forget_host(tx)
     recovery.recover(tx, "", now=now)

@@ -14,8 +14,8 @@ from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 
-from agent_worker.agents import deletion
 from agent_worker.agents.backend_factory import BackendFactory, Held
+from agent_worker.agents.enrolment import enrol
 from agent_worker.agents.fitness import made_or_told, trouble_with, unfit
 from agent_worker.agents.guarding import FilesOwner, put_back_after_kill
 from agent_worker.agents.registry import AgentKit, AgentRuntime, LazyKit, Registry
@@ -24,7 +24,7 @@ from agent_worker.core.address import WorkspaceName, canonical
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import AgentWorkerError, Problem, Refused, StorageFault, Untrusted
 from agent_worker.core.later import dataclass
-from agent_worker.database.database import Database, Transaction, WholeTransaction
+from agent_worker.database.database import Database, Transaction
 from agent_worker.database.runtime_lock import ProjectLocks
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.guard import GuardModel
@@ -101,7 +101,9 @@ class Loader:
         project is touched before its lock is ours: raises InUse when another runtime works on it.
         """
         await asyncio.to_thread(self._locks.take, project.root)
-        loaded = await self._database.write(_enrol_all, project, quick or {}, self._host, now=self._clock.micros())
+        enrolled = await enrol(self._database, project, quick or {}, self._host, now=self._clock.micros())
+        loaded = LoadedProject(enrolled.project, project, enrolled.agents, enrolled.quick)
+        again = again or self._registry.root(loaded.id) not in (None, project.root)  # it was moved
         self._registry.keep_project(loaded.id, project)
         await asyncio.to_thread(self._backends.keys.look_at, project)
         self._backends.keep_secret(project)
@@ -357,23 +359,6 @@ class Loader:
         await self._database.of(loaded.id).write(schedule.keep_workflows, wanted, now=self._clock.now())
         if wanted and self.ticker:
             self.ticker.look_again()
-
-
-def _enrol_all(
-    whole: WholeTransaction, project: ProjectFiles, quick: Mapping[str, AgentDefinition], host: str, *, now: int
-) -> LoadedProject:
-    id = agent_rows.enrol_project(whole, root=str(project.root), name=project.definition.name)
-    tx = whole.of(id)
-    quick = {name: definition for name, definition in quick.items() if name not in project.agents}
-    known = {row["name"].lower(): row for row in agent_rows.at_home(tx)}
-    for name in project.agents:
-        before = known.get(name.lower())
-        if before is not None and before["kind"] == "ephemeral":  # whoever has a file now is somebody else
-            deletion.cancel_all(tx, before["id"], now=now)
-            deletion.erase(tx, before, now=now)
-    agents = {name: agent_rows.enrol(tx, name=name) for name in project.agents}
-    agents |= {name: agent_rows.enrol(tx, name=name, kind="ephemeral", host=host) for name in quick}
-    return LoadedProject(id, project, agents, quick)
 
 
 def _written_in(project: ProjectFiles, agent: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from agent_worker.agents.notices import tell_sender
 from agent_worker.agents.run_begin import DEATHS
 from agent_worker.database.database import Row, Transaction, WholeTransaction
-from agent_worker.work import agent_rows, inbox, queue, run_rows
+from agent_worker.work import agent_rows, inbox, project_rows, queue, run_rows
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.queue import Instruction
 from agent_worker.workspaces import deliveries, routing, workspace_state
@@ -20,7 +20,7 @@ def recover(tx: WholeTransaction, owner: str, *, now: int) -> int:
 
     Gone is who has no row in `host`; where only one has the database, everybody but us.
     """
-    return sum(_recover_project(tx.of(project), owner, now=now) for project in agent_rows.projects(tx))
+    return sum(_recover_project(tx.of(project), owner, now=now) for project in project_rows.ids(tx))
 
 
 def _recover_project(tx: Transaction, owner: str, *, now: int) -> int:

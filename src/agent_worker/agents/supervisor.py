@@ -26,7 +26,7 @@ from agent_worker.core.events import AgentChanged, Ended, Event, HostChanged, Qu
 from agent_worker.core.ids import new_id
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
 from agent_worker.tools.tool import RunIdentity
-from agent_worker.work import agent_rows
+from agent_worker.work import agent_rows, project_rows
 from agent_worker.work.agent_rows import Fence
 from agent_worker.workspaces import member_rows
 
@@ -330,7 +330,7 @@ async def _ended(tasks: set[asyncio.Task[None]]) -> None:
 
 def _with_work(tx: WholeTransaction) -> list[str]:
     """Who has something to do. Those whose work was interrupted come first: there may not be room for all at once."""
-    found = [row for project in agent_rows.projects(tx) for row in _queues(tx.of(project))]
+    found = [row for project in project_rows.ids(tx) for row in _queues(tx.of(project))]
     return [row["agent"] for row in sorted(found, key=lambda row: (-row["tried"], row["since"], row["agent"]))]
 
 

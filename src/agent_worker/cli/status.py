@@ -134,13 +134,14 @@ def _hosts(hosts: list[dict[str, Any]]) -> None:
             f"{each['lease']:.0f} s" if each["lease"] > 0 else "overdue",
             str(each["working"]),
             ", ".join([*each["agents"], *each["instances"]]),
+            each["checkout"] or "none",
             ", ".join(label for label in each["labels"] if not label.startswith("node:")),
         )
         for each in hosts
     ]
     if rows:
         echo()
-        tell_table(("host", "lease", "working", "has", "labels"), rows)
+        tell_table(("host", "lease", "working", "has", "checkout", "labels"), rows)
 
 
 def _state(agent: dict[str, Any]) -> str:

@@ -23,8 +23,9 @@ KEY = "compared with what comes later: whoever makes it takes secrets out before
 
 #: Text columns that are stored as they are given, by table; each with its reason.
 PLAIN: Mapping[str, Mapping[str, str]] = {
-    "project": {"id": ID, "root": PLACE},
-    "host": {"id": ID, "node": OURS, "home": OURS, "labels": NAME, "version": OURS},
+    "project": {"id": ID, "identity": PLACE},
+    "checkout": {"project": ID, "host": ID, "node": OURS, "root": PLACE},
+    "host": {"id": ID, "node": OURS, "home": OURS, "place": ID, "labels": NAME, "version": OURS},
     "agent": {
         **{"id": ID, "project": ID, "name": NAME, "home": ID, "kind": ONE_OF, "owner": ID, "host": ID, "state": ONE_OF},
     },

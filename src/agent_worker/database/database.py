@@ -46,7 +46,8 @@ class Statements(Protocol):
 class Transaction(Statements, Protocol):
     """A transaction about the rows of one project: what a transaction function sees.
 
-    A statement says `project = :project` of every table it reads or writes. Which one that is, nobody hands in.
+    A statement says `project = :project` of every table it reads or writes. Which one that is, nobody hands in; nor
+    which host is `:here`.
     """
 
     @property
@@ -95,6 +96,11 @@ class Database(Protocol):
     @property
     def place(self) -> str:
         """Where it is, as people may read it."""
+        ...
+
+    @property
+    def here(self) -> str:
+        """This host, as its home knows it; statements know it as `:here`. '' with SQLite."""
         ...
 
     @property

@@ -20,8 +20,8 @@ BEAT = 2.0  #: seconds between two beats
 FENCE = 8.0  #: seconds after its last beat when a host ends its own work: before anybody else may begin it
 
 _ENTER = """
-insert into host(id, node, home, pid, labels, version, began_at, lease_until)
-values (:id, :node, :home, :pid, :labels, :version, extract(epoch from clock_timestamp()) * 1000000, 0)
+insert into host(id, node, home, place, pid, labels, version, began_at, lease_until)
+values (:id, :node, :home, :here, :pid, :labels, :version, extract(epoch from clock_timestamp()) * 1000000, 0)
 on conflict (id) do update set labels = excluded.labels"""
 #: By the session of the lease, outside of everything else that is written.
 BEAT_ONCE = """
@@ -33,7 +33,7 @@ select c.numbered, h.id
 _BURY = """
 delete from host where id = :id and lease_until < extract(epoch from clock_timestamp()) * 1000000 returning node"""
 _ALL = """
-select id, node, pid, labels, version, began_at,
+select id, node, place, pid, labels, version, began_at,
        lease_until - cast(extract(epoch from clock_timestamp()) * 1000000 as bigint) as left_of_lease
   from host order by began_at, id"""
 
@@ -48,6 +48,7 @@ class Host:
     pid: int
     version: str
     labels: frozenset[str] = frozenset()
+    has_home: bool = True  #: by which its checkouts are known after a restart
 
 
 @dataclass(frozen=True, slots=True)

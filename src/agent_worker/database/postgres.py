@@ -81,8 +81,9 @@ class PostgresProject(ProjectDatabase):
 class PostgresDatabase(WriteQueue[PostgresTransaction]):
     """A database on a PostgreSQL server: `await PostgresDatabase.open(url, bus)`."""
 
-    def __init__(self, url: str, bus: Bus, *, redact: Redact = str, patience: float = PATIENCE) -> None:
+    def __init__(self, url: str, bus: Bus, *, redact: Redact = str, here: str = "", patience: float = PATIENCE) -> None:
         super().__init__(bus)
+        self.here = here
         self._url = url
         self.redact = redact
         self.place = place_of(url)  #: as people may read it
@@ -99,9 +100,11 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         self._reading: list[Connection] = []
 
     @classmethod
-    async def open(cls, url: str, bus: Bus, *, redact: Redact = str, patience: float = PATIENCE) -> PostgresDatabase:
+    async def open(
+        cls, url: str, bus: Bus, *, redact: Redact = str, here: str = "", patience: float = PATIENCE
+    ) -> PostgresDatabase:
         """Raises StorageFault when the server cannot be reached, or the database is not fit for us."""
-        database = cls(url, bus, redact=redact, patience=patience)
+        database = cls(url, bus, redact=redact, here=here, patience=patience)
         ready: asyncio.Future[None] = database._loop.create_future()
         database._thread = threading.Thread(target=database._write_for_life, args=(ready,), name="writer", daemon=True)
         database._thread.start()
@@ -155,7 +158,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         if transaction is None:
             connection = connect(self._url)
             self._reading.append(connection)
-            transaction = self._local.transaction = PostgresTransaction(connection)
+            transaction = self._local.transaction = PostgresTransaction(connection, here=self.here)
         transaction.begin_change()
         transaction.connection.execute(BEGIN_READ)
         try:
@@ -262,7 +265,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         except BaseException:
             connection.close()
             raise
-        self._writer = PostgresTransaction(connection, self.redact)
+        self._writer = PostgresTransaction(connection, self.redact, self.here)
 
     def _drop_writer(self) -> None:
         if self._writer:

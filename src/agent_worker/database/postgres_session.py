@@ -104,8 +104,8 @@ def numbered(sql: str) -> tuple[str, tuple[str, ...]]:
 
 
 class PostgresTransaction(StoredTransaction):
-    def __init__(self, connection: Connection, redact: Redact = str) -> None:
-        super().__init__(redact)
+    def __init__(self, connection: Connection, redact: Redact = str, here: str = "") -> None:
+        super().__init__(redact, here)
         self.connection = connection
 
     def changed(self, sql: str, values: dict[str, Any]) -> int:

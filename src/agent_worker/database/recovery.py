@@ -359,7 +359,7 @@ def _is_json(value: object) -> bool:
 
 #: What was said in a workspace that is lost stays readable, as `recovered:<end of its id>`.
 _STAND_IN = (
-    """insert into project(id, root, name) select project, 'lost/' || project, 'recovered'
+    """insert into project(id, identity, name) select project, 'lost/' || project, 'recovered'
          from (select project from agent union select project from message) as named
         where project not in (select id from project)""",
     """insert or ignore into workspace(project, id, workflow, tag, provider, documents, state, seq, started_at)
@@ -372,6 +372,7 @@ _STAND_IN = (
 _MEND = (
     "delete from workspace where project not in (select id from project)",
     "delete from agent where project not in (select id from project)",
+    "delete from checkout where project not in (select id from project)",
     "delete from message where workspace not in (select id from workspace)",
     "delete from talk where agent not in (select id from agent)",
     "delete from run where agent not in (select id from agent)",

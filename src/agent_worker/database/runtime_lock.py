@@ -70,8 +70,10 @@ class ProjectLocks:
             self.release(root)  # another directory stands there now
         if root in self._held or identity is None:
             return
-        for path, (_, held) in self._held.items():
-            if held == identity:
+        for path, (_, held) in list(self._held.items()):
+            if held == identity and _identity(path) != identity:
+                self.release(path)  # it was moved
+            elif held == identity:
                 raise InUse(f"{root} is the directory that is open as {path}", hint=f"use it as {path}")
         descriptor = os.open(root, _DIRECTORY)
         try:

@@ -72,6 +72,8 @@ def connect(path: str, *, write: bool, vfs: str | None = None) -> apsw.Connectio
 class SqliteDatabase(WriteQueue[SqliteTransaction]):
     """A database in one SQLite file: `await SqliteDatabase.open(path, bus)`; the path `:memory:` keeps nothing."""
 
+    here = ""  #: nobody else is anywhere
+
     def __init__(self, path: Path | str, bus: Bus, *, vfs: str | None = None, redact: Redact = str) -> None:
         super().__init__(bus)
         self._path = self.place = str(path)

@@ -19,8 +19,9 @@ Redact = Callable[[str], str]
 class StoredTransaction:
     """What transactions of SQLite and PostgreSQL have in common: all but how a statement is run."""
 
-    def __init__(self, redact: Redact = str) -> None:
+    def __init__(self, redact: Redact = str, here: str = "") -> None:
         self._redact = redact
+        self.here = here  #: this host, which statements know as `:here`
         self.told: list[Event] = []
         self._looked: dict[int, tuple[str, str]] = {}  # texts of this change, as they were and without secrets
 
@@ -73,6 +74,7 @@ class StoredTransaction:
 
     def _hidden(self, sql: str, values: dict[str, object]) -> dict[str, object]:
         """Secrets are taken out here, by the columns they would end in, where nobody can forget to."""
+        values["here"] = self.here
         plan = plan_of(sql)
         if not plan.texts and not plan.json:  # as of all that is read
             return values

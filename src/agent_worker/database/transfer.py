@@ -37,6 +37,8 @@ from agent_worker.database.transaction import SqliteTransaction
 OWN = ("progress", "event_count")
 #: Asked of the source and of the copy, in the transaction that made it: they must say the same.
 Verdict = Callable[[WholeTransaction], object]
+#: Done to the copy in the same transaction: what only the new place calls so is called so.
+Settle = Callable[[WholeTransaction], None]
 Values = tuple[object, ...]
 NOTHING_MOVED = "nothing was moved; look at that, and try again"
 
@@ -47,7 +49,7 @@ def tables() -> list[str]:
     return [name for name in made if name not in OWN]
 
 
-def to_postgres(source: Path, url: str, verdict: Verdict) -> dict[str, int]:
+def to_postgres(source: Path, url: str, verdict: Verdict, settle: Settle) -> dict[str, int]:
     """How many rows of each table were copied. Raises Refused when the other one holds something already."""
     if not source.exists():
         raise NotFound(f"there is nothing to move: {source} does not exist", hint="agent-worker doctor")
@@ -57,13 +59,16 @@ def to_postgres(source: Path, url: str, verdict: Verdict) -> dict[str, int]:
             _must_be_empty(connection, place_of(url))
             counts = {table: _into_postgres(sqlite, connection, table) for table in tables()}
             connection.execute(NUMBER_ON)
+            settle(PostgresTransaction(connection))
             there = {table: _count(connection, table) for table in counts}
             _compare(counts, there, verdict(SqliteTransaction(sqlite)), verdict(PostgresTransaction(connection)))
             failpoint("transfer.commit")
     return counts
 
 
-def from_postgres(url: str, target: Path, verdict: Verdict, *, aside: str) -> tuple[dict[str, int], Path | None]:
+def from_postgres(
+    url: str, target: Path, verdict: Verdict, settle: Settle, *, aside: str
+) -> tuple[dict[str, int], Path | None]:
     """The same into a new file, which takes the place of `target`; also where that is kept, if there was one."""
     arriving = target.with_name(f"{target.name}.arriving")
     discard(arriving)
@@ -74,6 +79,7 @@ def from_postgres(url: str, target: Path, verdict: Verdict, *, aside: str) -> tu
             with connection.transaction(), sqlite:
                 connection.execute("set transaction isolation level repeatable read, read only")
                 counts = {table: _into_sqlite(connection, sqlite, table) for table in tables()}
+                settle(SqliteTransaction(sqlite))
                 here = {table: int(sqlite.execute(f"select count(*) from {table}").get) for table in counts}
                 _compare(counts, here, verdict(PostgresTransaction(connection)), verdict(SqliteTransaction(sqlite)))
         return counts, put_in_place(arriving, target, aside=aside)

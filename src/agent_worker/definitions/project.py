@@ -78,6 +78,12 @@ class ProjectDefinition(Block):
         examples=["shop"],
         json_schema_extra={"x-default": "the directory's name"},
     )
+    id: Name | None = Field(
+        None,
+        description="where several machines share a PostgreSQL: directories with the same id are the same project",
+        examples=["shop"],
+        json_schema_extra={"x-default": "the Git remote and where the project is in it; without Git, machine and path"},
+    )
     agents: tuple[AgentEntry, ...] | None = Field(
         None,
         description="its agents: files, or written out here",

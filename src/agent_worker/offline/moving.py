@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
+from agent_worker.agents.hosting import lasting_id
 from agent_worker.client.discovery import DATABASE
 from agent_worker.core.errors import BadInput, Refused, StorageFault
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import WholeTransaction
 from agent_worker.database.recovery import look_at
+from agent_worker.files.root import Root
 from agent_worker.memory import audit
 from agent_worker.offline.stored import alone, time_stamp
-from agent_worker.work import agent_rows
+from agent_worker.work import project_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,9 @@ def moved_to(url: str) -> Moved:
         database = home / DATABASE
         if wrong := look_at(database):
             raise StorageFault(f"{database} is damaged: {wrong}", hint="agent-worker doctor --fix")
-        return Moved(to_postgres(database, place, chains), str(database))
+        here = lasting_id(Root.private(home))
+        settle = partial(project_rows.become, before="", after=here)
+        return Moved(to_postgres(database, place, chains, settle), str(database))
 
 
 def moved_from(url: str) -> Moved:
@@ -43,13 +48,25 @@ def moved_from(url: str) -> Moved:
     from agent_worker.database.transfer import from_postgres
 
     with alone() as home:
-        rows, kept = from_postgres(place, home / DATABASE, chains, aside=f"replaced-{time_stamp()}")
+        settle = partial(_brought_home, here=lasting_id(Root.private(home)))
+        rows, kept = from_postgres(place, home / DATABASE, chains, settle, aside=f"replaced-{time_stamp()}")
         return Moved(rows, place_of(url), kept)
+
+
+def _brought_home(tx: WholeTransaction, here: str) -> None:
+    """Only checkouts of this host count; of a project that it has none of, that of another host, if it is here."""
+    project_rows.become(tx, before=here, after="")
+    for project in project_rows.ids(tx):
+        of_project = tx.of(project)
+        if not project_rows.root_here(of_project):
+            known = project_rows.checkouts(of_project)
+            for host in [row["host"] for row in known if Path(row["root"]).is_dir()][:1]:
+                project_rows.become(tx, before=host, after="", project=project)
 
 
 def chains(tx: WholeTransaction) -> dict[str, str]:
     """Where the audit of each project is broken; '' where it is whole."""
-    return {project: audit.flaw(tx.of(project)) for project in agent_rows.projects(tx)}
+    return {project: audit.flaw(tx.of(project)) for project in project_rows.ids(tx)}
 
 
 def _place(url: str) -> str:

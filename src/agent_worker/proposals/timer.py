@@ -11,7 +11,7 @@ from agent_worker.core.events import Bus, Decided, Event, Proposed, WorkspaceCha
 from agent_worker.database.database import Database
 from agent_worker.proposals import minutes, store
 from agent_worker.proposals.lifecycle import expire
-from agent_worker.work import agent_rows
+from agent_worker.work import project_rows
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class ProposalTimer:
     async def _look(self) -> datetime | None:
         now = self._clock.now()
         await self._expire(micros(now))
-        for project in await self._database.read(agent_rows.projects):
+        for project in await self._database.read(project_rows.ids):
             await minutes.file_pending(self._database.of(project), self._clock)
         first = await self._database.read(store.first_due)
         if first is None:

@@ -175,9 +175,10 @@ def clear_workspace(tx: Transaction, instance: str) -> None:
 
 
 def marked(tx: WholeTransaction) -> list[Row]:
-    """What is due and waits to be started or checked, each with its agent and the root of its project."""
+    """What is due and waits to be started or checked, each with its agent and where its project is here."""
     return tx.all(
-        """select s.*, p.root, a.name, a.kind from schedule s join project p on p.id = s.project
+        """select s.*, c.root, a.name, a.kind from schedule s
+             join checkout c on c.project = s.project and c.host = :here
              left join agent a on a.project = s.project and a.id = s.agent
             where s.slot is not null order by s.slot"""
     )

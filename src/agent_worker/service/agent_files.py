@@ -259,7 +259,7 @@ def _remove_files(root: Root, folder: str, logs: list[Row]) -> None:
         root.remove_tree(folder)
     for log in logs:
         with contextlib.suppress(NotFound):
-            Root(Path(log["directory"])).remove(f"{HISTORY}/{log['name']}.jsonl")
+            root.remove(f"{log['directory']}/{HISTORY}/{log['name']}.jsonl")
 
 
 def _names(tx: Transaction) -> list[Row]:

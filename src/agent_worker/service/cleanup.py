@@ -26,7 +26,7 @@ from agent_worker.files.makers import abandoned
 from agent_worker.service.backups import BACKUPS, home_of
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
-from agent_worker.work import agent_rows, sent_texts
+from agent_worker.work import project_rows, sent_texts
 
 _AT_ONCE = 1000  # texts that go in one transaction: others want to write too
 _SET_ASIDE = (".replaced-", ".damaged-", ".version-", SAVED)
@@ -79,7 +79,7 @@ async def _old_texts(service: Service) -> list[Leftover]:
 
 async def _remove_texts(service: Service) -> None:
     database, before = service.runtime.database, _oldest_text(service)
-    for project in await database.read(agent_rows.projects):
+    for project in await database.read(project_rows.ids):
         while await database.of(project).write(sent_texts.forget_before, before, most=_AT_ONCE) == _AT_ONCE:
             pass
     await database.shed()
@@ -90,7 +90,7 @@ def _oldest_text(service: Service) -> int:
 
 
 def _size_of_texts(tx: WholeTransaction, before: int) -> int:
-    return sum(sent_texts.size_before(tx.of(project), before) for project in agent_rows.projects(tx))
+    return sum(sent_texts.size_before(tx.of(project), before) for project in project_rows.ids(tx))
 
 
 # --- files --------------------------------------------------------------------------------------------
@@ -191,7 +191,8 @@ def _removed(path: Path) -> bool:
 
 def _agents(tx: WholeTransaction) -> list[Row]:
     return tx.all(
-        """select a.name, a.kind, p.root, w.workflow from agent a join project p on p.id = a.project
+        """select a.name, a.kind, c.root, w.workflow from agent a
+             join checkout c on c.project = a.project and c.host = :here
              left join workspace w on w.project = a.project and w.id = a.home and w.state <> 'archived'
             where a.home = '' or w.id is not null"""
     )

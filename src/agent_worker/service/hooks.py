@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal
 
@@ -18,13 +18,13 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import TAG, WorkspaceName
 from agent_worker.core.errors import BadInput, NotFound, NotRunning, Untrusted
 from agent_worker.core.later import dataclass, pattern
-from agent_worker.database.database import Row, Transaction, WholeTransaction
+from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.triggers import Trigger, text_of
 from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.trust.powers import trigger_power
-from agent_worker.work import hook_deliveries
+from agent_worker.work import hook_deliveries, project_rows
 from agent_worker.work.hook_deliveries import NewDelivery
 from agent_worker.workflows.interpolation import interpolate, interpolate_marked
 from agent_worker.workflows.values import PARAMS, values_of
@@ -93,7 +93,7 @@ async def triggers_list(service: Service, project: str | None = None) -> list[Tr
     """The webhooks that start workflows of a project or are said in them: where each is sent, and what is missing."""
     loaded = await service.project(project)
     name = loaded.project.definition.name
-    known = await service.runtime.database.read(_called, name)
+    known = await service.runtime.database.read(project_rows.called, name)
     place = name if len(known) == 1 else loaded.id
     views = []
     for armed in _armed(service, loaded):
@@ -118,7 +118,7 @@ async def triggers_test(
 
 async def triggers_at(service: Service, project: str, name: str) -> list[ArmedTrigger]:
     """The triggers of this name in a project, by its name or id, that have a secret; none when anything is unknown."""
-    roots = await service.runtime.database.read(_called, project)
+    roots = await service.runtime.database.read(project_rows.called, project)
     if len(roots) != 1:
         return []  # two of the same name are told apart by their ids
     loaded = await service.project(roots[0])
@@ -294,9 +294,3 @@ async def _tried(service: Service, armed: ArmedTrigger, came: Webhook) -> HookTr
         return HookTrial(workflow, name, f"starts {instance}", params, trouble)
     text = interpolate(armed.trigger.send, _values(params))
     return HookTrial(workflow, name, f"says in @{instance}: {text}", params, trouble)
-
-
-def _called(tx: WholeTransaction, name: str) -> Sequence[str]:
-    """The directories of projects with this name or id."""
-    rows = tx.all("select root from project where id = :name or name = :name order by id", name=name)
-    return [str(row["root"]) for row in rows]

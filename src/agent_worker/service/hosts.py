@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from dataclasses import replace
 
 from agent_worker.core.later import dataclass
 from agent_worker.database import host_rows
 from agent_worker.database.database import Row, Transaction, WholeTransaction
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
-from agent_worker.work import agent_rows
+from agent_worker.work import agent_rows, project_rows
 from agent_worker.workspaces import workspace_rows
 
 
@@ -28,32 +29,47 @@ class HostView:
     agents: list[str]  #: whom it runs, or has just run
     working: int  #: how many of them are at work
     instances: list[str]  #: the workflows that it has open
+    checkout: str = ""  #: where it has the project that was asked about; '' when it has none
 
 
 @operation("GET", "/hosts")
-async def hosts_list(service: Service) -> list[HostView]:
-    """The daemons that share the database, the oldest first; none where this one keeps its state for itself."""
+async def hosts_list(service: Service, project: str | None = None) -> list[HostView]:
+    """The daemons that share the database, the oldest first; none where this one keeps its state for itself.
+
+    With a project, also where each has its checkout.
+    """
     if service.runtime.supervisor.hosting is None:
         return []
-    return await service.runtime.database.read(_listed, service.runtime.supervisor.owner)
+    loaded = await service.project(project) if project else None
+    return await service.runtime.database.read(
+        _listed, service.runtime.supervisor.owner, project=loaded.id if loaded else ""
+    )
 
 
-def _listed(tx: WholeTransaction, here: str) -> list[HostView]:
+def _listed(tx: WholeTransaction, here: str, *, project: str) -> list[HostView]:
+    checkouts = {row["host"]: row["root"] for row in project_rows.checkouts(tx.of(project))}
     agents: dict[str, list[Row]] = defaultdict(list)
     instances: dict[str, list[str]] = defaultdict(list)
-    for project in agent_rows.projects(tx):
-        for row in agent_rows.owned(tx.of(project)):
+    for each in project_rows.ids(tx):
+        for row in agent_rows.owned(tx.of(each)):
             agents[row["owner"]].append(row)
-        for row in _open_instances(tx.of(project)):
+        for row in _open_instances(tx.of(each)):
             instances[row["owner"]].append(f"@{workspace_rows.name_of(row)}")
-    return [_view(row, agents[row["id"]], instances[row["id"]], here) for row in host_rows.listed(tx)]
+    return [
+        replace(
+            _view(row, agents[row["id"]], instances[row["id"]]),
+            here=row["id"] == here,
+            checkout=checkouts.get(row["place"], ""),
+        )
+        for row in host_rows.listed(tx)
+    ]
 
 
-def _view(row: Row, agents: list[Row], instances: list[str], here: str) -> HostView:
+def _view(row: Row, agents: list[Row], instances: list[str]) -> HostView:
     working = sum(agent["state"] == "running" for agent in agents)
     lease = row["left_of_lease"] / 1e6
     names = [agent["name"] for agent in agents]
-    about = row["id"], row["node"], row["pid"], row["version"], json.loads(row["labels"]), lease, row["id"] == here
+    about = row["id"], row["node"], row["pid"], row["version"], json.loads(row["labels"]), lease, False
     return HostView(*about, names, working, instances)
 
 

@@ -24,7 +24,7 @@ from agent_worker.service.rounds import still_holds
 from agent_worker.service.runs import said_in
 from agent_worker.service.service import Service
 from agent_worker.service.soul import decide
-from agent_worker.work import agent_rows, hook_deliveries, inbox, steps
+from agent_worker.work import agent_rows, hook_deliveries, inbox, project_rows, steps
 from agent_worker.workspaces import routing, workspace_rows
 
 
@@ -189,8 +189,7 @@ def _items(tx: Transaction) -> list[Item]:
 
 
 def open_item(tx: Transaction, id: str) -> Item:
-    root = tx.one("select root from project where id = :project")
-    return replace(_item(tx, inbox.get(tx, id)), project=root["root"] if root else "")
+    return replace(_item(tx, inbox.get(tx, id)), project=project_rows.root_here(tx))
 
 
 def _item(tx: Transaction, row: Row) -> Item:
@@ -247,10 +246,8 @@ def _can(tx: Transaction, row: Row) -> list[str]:
 def _call_of(tx: Transaction, item: str) -> tuple[str, str, str]:
     """Digest and description of the call that an approval was about, and the directory of the project."""
     row = tx.one("select digest, text from inbox_item where project = :project and id = :item", item=item)
-    root = tx.one("select root from project where id = :project")
     assert row
-    assert root
-    return row["digest"], row["text"].replace(" wants to use ", ": ", 1), root["root"]
+    return row["digest"], row["text"].replace(" wants to use ", ": ", 1), project_rows.root_here(tx)
 
 
 def act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now: int) -> str:

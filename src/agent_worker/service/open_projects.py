@@ -87,7 +87,10 @@ class OpenProjects:
             if known is not None and seen is None:
                 return known.loaded, False  # it cannot be looked at just now: what was known holds
             if known is None or known.stamp != seen:
-                known = self._open[path] = await self._read(path, known, seen)
+                known = await self._read(path, known, seen)
+                # A project has one directory here: where it was moved from, it is not any more.
+                self._open = {at: each for at, each in self._open.items() if each.loaded.id != known.loaded.id}
+                self._open[path] = known
                 if not self.opening:
                     await self.runtime.supervisor.wake_all()
         return known.loaded, is_new

@@ -77,7 +77,7 @@ async def status(service: Service, project: str | None = None) -> Status:
         broken={name: in_lines(wrong) for name, wrong in sorted(loaded.project.broken_workflows.items())},
         waiting=len(await inbox_list(service, project)),
         disk=service.runtime.space.look(),
-        hosts=await hosts_list(service),
+        hosts=await hosts_list(service, str(loaded.project.root)),
     )
 
 

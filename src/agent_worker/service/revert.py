@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import field
 from datetime import UTC, date, datetime, time
 from functools import partial
-from pathlib import Path
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.observing import evolution_of
@@ -17,7 +16,6 @@ from agent_worker.core.clock import micros
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import ProjectDatabase
-from agent_worker.files.root import Root
 from agent_worker.memory import audit, containment
 from agent_worker.memory.containment import Descent
 from agent_worker.memory.revert import Reverted, revert, sources_before
@@ -175,16 +173,16 @@ async def _strike_files(service: Service, database: ProjectDatabase, held: Held)
             continue
         workspace = await database.read(workspace_rows.get, context)
         if workspace["directory"] and (name := await database.read(member_rows.name_in, context, agent)):
-            await log_files.strike(Root(Path(workspace["directory"])), f"{HISTORY}/{name}.jsonl", seqs)
+            await log_files.strike(workspace_rows.files_of(workspace), f"{HISTORY}/{name}.jsonl", seqs)
     for id, seqs in held.messages.items():
         workspace = await database.read(workspace_rows.get, id)
         if workspace["directory"]:
-            await log_files.strike(Root(Path(workspace["directory"])), CHANNEL, seqs)
+            await log_files.strike(workspace_rows.files_of(workspace), CHANNEL, seqs)
     for id, resource in held.resources:
         workspace = await database.read(workspace_rows.get, id)
         if workspace["directory"]:
             with suppress(NotFound):
-                await asyncio.to_thread(Root(Path(workspace["directory"])).remove, f"{RESOURCES}/{resource}")
+                await asyncio.to_thread(workspace_rows.files_of(workspace).remove, f"{RESOURCES}/{resource}")
 
 
 async def _undo_documents(service: Service, database: ProjectDatabase, held: Held, taken: TakenBack) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.waiting import Waiting
 from agent_worker.core.address import Address, WorkspaceName
-from agent_worker.core.errors import InUse, NotRunning
+from agent_worker.core.errors import InUse, NotFound, NotRunning
 from agent_worker.core.events import Event
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
 from agent_worker.definitions.agent import AgentDefinition
@@ -26,7 +26,7 @@ from agent_worker.service.found_workflow import FoundWorkflow, find_workflow, re
 from agent_worker.service.open_projects import OpenProjects, ProjectValues
 from agent_worker.service.running_instances import RunningInstances, at_rest
 from agent_worker.service.typed_ids import Kind, holding
-from agent_worker.work import agent_rows, inbox
+from agent_worker.work import inbox, project_rows
 from agent_worker.work.door_tokens import DoorTokens
 from agent_worker.workflows import start as instances
 from agent_worker.workflows.instance import Instance, end_now
@@ -105,6 +105,14 @@ class Service:
         if is_new and self.opened:
             await self.opened(loaded)
         return loaded
+
+    async def project_of(self, database: ProjectDatabase) -> LoadedProject:
+        """The project that these rows are of, opened. Raises NotFound: this host has no checkout of it."""
+        if root := await database.read(project_rows.root_here):
+            return await self.project(root)
+        elsewhere = [f"{row['node']}: {row['root']}" for row in await database.read(project_rows.checkouts)]
+        told = "this host has no checkout of that project"
+        raise NotFound(told, hint=f"it is on {', '.join(elsewhere)}" if elsewhere else "agent-worker status")
 
     async def files_of(self, root: str | None) -> tuple[ProjectFiles, LoadedProject | None]:
         """What stands in the files of a project, which is not opened for it: another runtime may have it."""
@@ -219,7 +227,9 @@ class Service:
                 log.exception("workflow %s:%s could not be opened again", workspace["workflow"], workspace["tag"])
 
     async def _reopen(self, workspace: Row) -> None:
-        root = await self.runtime.database.of(workspace["project"]).read(_root_of)
+        root = await self.runtime.database.of(workspace["project"]).read(project_rows.root_here)
+        if not root:
+            return  # a host that has the project takes it up
         loaded = await self.project(root)
         if not workspace["file"] and workspace["workflow"] not in loaded.project.workflows:
             return  # a value of a program: it goes on when that hands it over again
@@ -345,12 +355,14 @@ class Service:
 
 
 def _roots(tx: WholeTransaction) -> list[str]:
-    return [_root_of(tx.of(project)) for project in agent_rows.projects(tx)]
+    """The directories of all projects that are here."""
+    return [root for project in project_rows.ids(tx) if (root := project_rows.root_here(tx.of(project)))]
 
 
 def _roots_with_work(tx: WholeTransaction) -> list[str]:
     """The directories of projects in which something is to be done, now or by a schedule."""
-    return [_root_of(tx.of(project)) for project in agent_rows.projects(tx) if _has_work(tx.of(project))]
+    mine = ((tx.of(project), project_rows.root_here(tx.of(project))) for project in project_rows.ids(tx))
+    return [root for of_project, root in mine if root and _has_work(of_project)]
 
 
 def _has_work(tx: Transaction) -> bool:
@@ -362,9 +374,3 @@ def _has_work(tx: Transaction) -> bool:
              or exists (select 1 from workspace w where w.project = :project and w.state = 'left'))"""
     )
     return row is not None
-
-
-def _root_of(tx: Transaction) -> str:
-    row = tx.one("select root from project where id = :project")
-    assert row is not None
-    return str(row["root"])

@@ -1,7 +1,7 @@
 """Work that several hosts share: what others have open is made known here, and taken up when one of them ends.
 
-Only where the state is in PostgreSQL. A project can be worked on here when its directory is there, under the same path:
-work that another host accepts in it opens it.
+Only where the state is in PostgreSQL. A project can be worked on here when this host has a checkout of it: one that was
+opened here before, or one that lies where another host has its own. Work that another host accepts in it opens it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import logging
 import os
 
 from agent_worker.agents.loader import LoadedProject
+from agent_worker.agents.project_identity import is_at
 from agent_worker.core.events import Event, HostChanged, Queued, WorkspaceChanged
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import Row
 from agent_worker.service.service import Service
+from agent_worker.work import project_rows
 from agent_worker.workflows import start as instances
 from agent_worker.workspaces import workspace_rows
 
@@ -59,8 +61,8 @@ class SharedWork:
 
     async def _open(self, project: str) -> None:
         try:
-            root = await self._service.runtime.database.of(project).read(_root)
-            if not await asyncio.to_thread(os.path.isdir, root):
+            root = await self._checkout(project)
+            if root is None:
                 self._absent.add(project)
                 return
             await self._service.project(root)
@@ -68,6 +70,14 @@ class SharedWork:
             log.warning("project %s of another host is not opened here: %s", project, error)
         finally:
             self._opening.discard(project)
+
+    async def _checkout(self, project: str) -> str | None:
+        """Where the project is here: where it was opened before, or where another host has it, if that is the same."""
+        database = self._service.runtime.database.of(project)
+        if root := await database.read(project_rows.root_here):
+            return root if await asyncio.to_thread(os.path.isdir, root) else None
+        identity, roots = await database.read(project_rows.roots_elsewhere)
+        return await asyncio.to_thread(lambda: next((root for root in roots if is_at(root, identity)), None))
 
     async def _refresh(self, project: str) -> None:
         """An agent is about to be claimed: by what its files say now, which another host may have seen change."""
@@ -97,9 +107,3 @@ class SharedWork:
             self._service.runtime.registry.detach(workspace)
         else:
             await self._service.ended_elsewhere(workspace, reason)
-
-
-def _root(tx: Transaction) -> str:
-    row = tx.one("select root from project where id = :project")
-    assert row is not None
-    return str(row["root"])

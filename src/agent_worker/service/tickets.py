@@ -131,8 +131,7 @@ async def work_wait(service: Service, id: str, seconds: float = PATIENCE) -> Tic
         database, whole = await service.holding(id, kind)
         if not database.project:
             continue
-        root = await database.read(_root)
-        loaded = await service.project(root)
+        loaded = await service.project_of(database)
         return await _waited(service, loaded, await take_up(service, loaded, whole), whole, seconds)
     raise NotFound(f"there is no work {id[:100]}", hint="agent-worker runs")
 
@@ -314,9 +313,3 @@ def _is_running(tx: Transaction, workflow: str, tag: str) -> bool:
         tag=tag,
     )
     return row is not None
-
-
-def _root(tx: Transaction) -> str:
-    row = tx.one("select root from project where id = :project")
-    assert row is not None
-    return str(row["root"])

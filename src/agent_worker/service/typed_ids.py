@@ -7,7 +7,7 @@ from typing import Literal
 
 from agent_worker.core.errors import BadInput
 from agent_worker.database.database import WholeTransaction
-from agent_worker.work import agent_rows
+from agent_worker.work import project_rows
 
 _IDS = {  # of each kind, those that begin with what was typed
     "run": "select id from run where project = :project and id >= :id and id < :end",
@@ -31,7 +31,7 @@ def holding(tx: WholeTransaction, kinds: Sequence[Kind], id: str) -> tuple[str, 
     for kind in kinds:
         found = [
             (project, str(row["id"]))
-            for project in agent_rows.projects(tx)
+            for project in project_rows.ids(tx)
             for row in tx.of(project).all(f"{_IDS[kind]} order by 1 limit 9", id=id, end=end)
         ]
         exactly = [each for each in found if each[1] == id] or found

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import field
+from pathlib import Path
 from typing import Any, Literal
 
 from agent_worker.agents import commands
@@ -197,12 +199,17 @@ async def begin(
         params=request.params,
         message=request.message,
         material=material,
-        file=found.file,
+        file=_kept_as(found.file, loaded.project.root),
         ends=ends,
         fetched=found.fetched,
         model=model or "",
     )
     return await service.start(loaded, wanted)
+
+
+def _kept_as(file: str, root: Path) -> str:
+    """How a workflow's file is found again, on every host that has the project."""
+    return os.path.relpath(file, root) if os.path.isabs(file) and Path(file).is_relative_to(root) else file
 
 
 def _workflow(found: FoundWorkflow) -> Workflow:
@@ -223,7 +230,7 @@ def _running(tx: Transaction, row: Row, waits: Mapping[str, Waiting]) -> Running
     services = row["document_owner"], row["coordinator"], desk
     first = first_document(row)
     asked = [for_person(item) for item in inbox.waiting_in(tx, row["id"])]
-    about = row["paused"], row["seq"], row["directory"], members
+    about = row["paused"], row["seq"], workspace_rows.directory_of(row), members
     return Running(row["id"], name, state, *about, *services, first, asked)
 
 

@@ -11,7 +11,7 @@ from agent_worker.core.errors import Fenced, NotFound
 from agent_worker.core.events import AgentChanged, Queued
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
-from agent_worker.database.database import Row, Transaction, WholeTransaction
+from agent_worker.database.database import Row, Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,24 +20,6 @@ class Fence:
     agent: str
     owner: str
     epoch: int
-
-
-def enrol_project(tx: WholeTransaction, *, root: str, name: str) -> str:
-    """The id of the project at this directory, new or known."""
-    row = tx.one(
-        """insert into project(id, root, name) values (:id, :root, :name)
-           on conflict (root) do update set name = excluded.name returning id""",
-        id=new_id("p"),
-        root=root,
-        name=name,
-    )
-    assert row is not None
-    return str(row["id"])
-
-
-def projects(tx: WholeTransaction) -> list[str]:
-    """The ids of all projects."""
-    return [str(row["id"]) for row in tx.all("select id from project order by id")]
 
 
 def enrol(tx: Transaction, *, name: str, kind: str = "project", home: str = "", host: str = "") -> str:
@@ -254,7 +236,8 @@ def known(tx: Transaction, name: str) -> Row | None:
 def quick(tx: Transaction, host: str) -> list[Row]:
     """Agents without a file whose daemon is gone, or is this one: they end with it."""
     return tx.all(
-        """select a.*, p.root from agent a join project p on p.id = a.project
+        """select a.*, coalesce(c.root, '') as root from agent a
+             left join checkout c on c.project = :project and c.host = :here
             where a.project = :project and a.kind = 'ephemeral'
               and (a.host = :host or not exists (select 1 from host h where h.id = a.host))""",
         host=host,

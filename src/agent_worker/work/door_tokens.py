@@ -89,7 +89,8 @@ def add(
 def of_project(tx: Transaction) -> list[DoorToken]:
     """In the order in which they were made."""
     rows = tx.all(
-        """select t.*, p.root from door_token t join project p on p.id = t.project
+        """select t.*, coalesce(c.root, '') as root from door_token t
+             left join checkout c on c.project = :project and c.host = :here
             where t.project = :project order by t.made_at, t.id"""
     )
     return [_token(row) for row in rows]
@@ -109,8 +110,8 @@ def revoke(tx: Transaction, which: str) -> DoorToken:
 
 
 def all_held(tx: WholeTransaction) -> list[tuple[str, DoorToken]]:
-    """Those of all projects, each with its digest."""
-    rows = tx.all("select t.*, p.root from door_token t join project p on p.id = t.project")
+    """Those of all projects that are here, each with its digest."""
+    rows = tx.all("select t.*, c.root from door_token t join checkout c on c.project = t.project and c.host = :here")
     return [(row["digest"], _token(row)) for row in rows]
 
 

@@ -99,9 +99,9 @@ def add(tx: Transaction, new: NewDelivery, state: Literal["queued", "said"], *, 
 
 
 def queued(tx: WholeTransaction) -> list[Row]:
-    """What waits to be started, of all projects, oldest first."""
+    """What waits to be started, of all projects that are here, oldest first."""
     return tx.all(
-        """select h.*, p.root from hook_delivery h join project p on p.id = h.project
+        """select h.*, c.root from hook_delivery h join checkout c on c.project = h.project and c.host = :here
             where h.state = 'queued' order by h.at, h.id"""
     )
 

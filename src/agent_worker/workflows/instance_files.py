@@ -27,8 +27,9 @@ from agent_worker.workspaces.workspace_state import NewWorkspace
 
 
 def make_places(root: Path, workspace: NewWorkspace, copies: Mapping[str, WorkingCopy]) -> None:
-    for place in filter(None, (workspace.directory, *(str(copy.place) for copy in copies.values()))):
-        Root(root).make_dirs(os.path.relpath(place, root))
+    copied = (os.path.relpath(copy.place, root) for copy in copies.values())
+    for place in filter(None, (workspace.directory, *copied)):
+        Root(root).make_dirs(place)
 
 
 async def go_on_after(
@@ -75,11 +76,7 @@ def keep_logs(runtime: Runtime, project: str, id: str, files: Root, members: Map
 def copies_for(loaded: LoadedProject, workflow: WorkflowDefinition, workspace: NewWorkspace) -> dict[str, WorkingCopy]:
     """Working copies of the members that are to have a checkout of their own, by name."""
     root, base = loaded.project.root, loaded.project.definition.workspace.base
-    place = (
-        Path(workspace.directory)
-        if workspace.directory
-        else Root(root).location(f"{base}/{workspace.workflow}/{workspace.tag}")
-    )
+    place = Root(root).location(workspace.directory or f"{base}/{workspace.workflow}/{workspace.tag}")
     return {
         name: WorkingCopy(name, root, place / FOLDER)
         for name, member in workflow.agents.items()
@@ -105,7 +102,8 @@ def new_workspace(
     if settings.provider == "file" or settings.document_store == "file":
         chosen = settings.directory
         base = f"{loaded.project.definition.workspace.base}/{workflow.name}/{tag}"
-        directory = str(Root(root).location(plain(interpolate(chosen, values)) if chosen else base))
+        place = Root(root).location(plain(interpolate(chosen, values)) if chosen else base)
+        directory = os.path.relpath(place, root)
     return NewWorkspace(
         workflow=workflow.name,
         tag=tag,

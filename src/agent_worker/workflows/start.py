@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import field, replace
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 
 from agent_worker.agents import commands
 from agent_worker.agents.loader import LoadedProject
@@ -153,7 +152,8 @@ async def _prepare(
     values: Mapping[str, str],
     opening: _Opening,
 ) -> Instance:
-    database, directory = runtime.database.of(loaded.id), Path(workspace.directory) if workspace.directory else None
+    database = runtime.database.of(loaded.id)
+    directory = loaded.project.root / workspace.directory if workspace.directory else None
     chosen = runtime.registry.settings_of(loaded.id)
     workspace, kept = replace(workspace, smart_send=chosen.smart_send), timedelta(seconds=chosen.keep_archive)
     copies = copies_for(loaded, workflow, workspace)

@@ -13,9 +13,10 @@ from agent_worker.core.suggestion import slip_of
 from agent_worker.database.database import Row, Transaction, WholeTransaction
 from agent_worker.files.root import Root
 
-#: With the project's directory, which is the one that is trusted on the way to its files (`files_of`).
+#: With the project's directory here, which is the one that is trusted on the way to its files (`files_of`).
 _WORKSPACE = """
-select workspace.*, project.root from workspace join project on project.id = workspace.project
+select workspace.*, coalesce(checkout.root, '') as root from workspace
+  left join checkout on checkout.project = workspace.project and checkout.host = :here
  where workspace.project = :project"""
 
 
@@ -40,7 +41,7 @@ def at_work_with(tx: Transaction, agent: str) -> list[Row]:
 
 
 def workspaces_of(tx: Transaction, agent: str) -> list[Row]:
-    """Where this agent is, or was, a member: the name it has there, and where the files are."""
+    """Where this agent is, or was, a member: the name it has there, and where the files are in the project."""
     return tx.all(
         """select m.name, w.directory from member m join workspace w on w.project = :project and w.id = m.workspace
             where m.project = :project and m.agent = :agent and w.directory <> ''""",
@@ -55,9 +56,18 @@ def get(tx: Transaction, workspace: str) -> Row:
     return row
 
 
+def directory_of(workspace: Row) -> str:
+    """Where its files are on this host, as people read it; '' when it has none here."""
+    has_files = workspace["directory"] and workspace["root"]
+    return os.path.join(workspace["root"], workspace["directory"]) if has_files else ""
+
+
 def files_of(workspace: Row) -> Root:
     """Where its files are, walked from the project's directory: a link on the way leads nowhere."""
-    return Root(Path(workspace["root"])).beneath(os.path.relpath(workspace["directory"], workspace["root"]))
+    if not workspace["root"]:
+        told = f"the files of {name_of(workspace)} are not on this host: it has no checkout of the project"
+        raise NotFound(told, hint="agent-worker status")
+    return Root(Path(workspace["root"])).beneath(workspace["directory"])
 
 
 def find(tx: Transaction, name: WorkspaceName) -> Row:
@@ -136,7 +146,7 @@ def kept_ids(tx: WholeTransaction) -> set[str]:
 
 
 def of_project(tx: Transaction) -> list[Row]:
-    return tx.all("select * from workspace where project = :project and state <> 'archived' order by workflow, tag")
+    return tx.all(f"{_WORKSPACE} and state <> 'archived' order by workflow, tag")
 
 
 def coordinator_of(tx: Transaction, workflow: str, tag: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 
 from agent_worker.core.address import MAIN, WorkspaceName
@@ -11,8 +12,9 @@ from agent_worker.core.events import WorkspaceChanged
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
+from agent_worker.work import project_rows
 from agent_worker.workspaces import member_rows
-from agent_worker.workspaces.workspace_rows import granted, name_of
+from agent_worker.workspaces.workspace_rows import directory_of, granted, name_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class NewWorkspace:
     tag: str = MAIN
     provider: str = "file"  #: file | sqlite | memory
     documents: str = "file"  #: file | sqlite
-    directory: str = ""  #: where its files are; '' when it has none
+    directory: str = ""  #: where its files are in the project; '' when it has none
     bound: bool = False  #: kept across runs
     file: str = ""  #: the workflow's file
     given: str = "{}"  #: JSON: the values it was started with
@@ -59,12 +61,16 @@ def _check_directory(tx: Transaction, workspace: NewWorkspace) -> None:
     """Two that write the same files would take each other's for their own, or away."""
     if not workspace.directory:
         return
-    for other in tx.all("select workflow, tag, directory from workspace where state = 'running' and directory <> ''"):
-        if _overlap(other["directory"], workspace.directory):
+    wanted = os.path.join(project_rows.root_here(tx), workspace.directory)
+    for other in tx.all(
+        """select w.workflow, w.tag, w.directory, c.root from workspace w
+             join checkout c on c.project = w.project and c.host = :here
+            where w.state = 'running' and w.directory <> ''"""
+    ):
+        if _overlap(directory_of(other), wanted):
             name = name_of(other)
             raise Refused(
-                f"{workspace.name} would keep its files in {workspace.directory}, "
-                f"and {name}, which runs, has its files there",
+                f"{workspace.name} would keep its files in {wanted}, and {name}, which runs, has its files there",
                 hint=f"give it another directory, or end the other one: agent-worker stop @{name}",
             )
 

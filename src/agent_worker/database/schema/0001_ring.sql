@@ -4,14 +4,24 @@
 
 create table project (
   id text primary key,
-  root text not null unique,
+  identity text not null unique,            -- what its checkouts have in common: looked at when one is first opened
   name text not null
 );
+
+create table checkout (                     -- where hosts have a project
+  project text not null references project(id),
+  host text not null,                       -- as its home knows it, so that it lasts over restarts; '' in SQLite
+  node text not null default '',            -- the name of its machine
+  root text not null,                       -- the directory: all others are stored relative to it
+  primary key (project, host)
+);
+create unique index checkout_root on checkout(host, root);
 
 create table host (                         -- the daemons that share this database; SQLite's has one, which is not listed
   id text primary key,
   node text not null,                       -- the name of its machine
   home text not null,                       -- of which process there is one at a time: by machine, boot and directory
+  place text not null,                      -- the same home as `checkout` knows it, over restarts
   pid bigint not null,
   labels text not null,                     -- JSON list: what it has that an agent may require
   version text not null,
@@ -44,9 +54,9 @@ create table workspace (
   tag text not null,
   provider text not null,                   -- file | sqlite | memory
   documents text not null,                  -- file | sqlite
-  directory text not null default '',       -- where its files are; '' when it has none
+  directory text not null default '',       -- where its files are in the project; '' when it has none
   bound integer not null default 0,
-  file text not null default '',            -- the workflow's file: who takes part is read from it after a restart
+  file text not null default '',            -- the workflow's file, beneath the project: who takes part is read from it after a restart
   given text not null default '{}',         -- JSON: the values it was started with
   ends text not null default 'stop',        -- stop: when told to · quiet: when nobody has anything left to do
   state text not null,                      -- running | left (its host died) | stopped | archived
