@@ -78,8 +78,7 @@ def go_on_elsewhere(scene: Scene, path: Path, home: Path) -> None:
     other = Scene(scene.nursery, home, scene.members, workflow="limits: { turns: off, usd: off }\n")
     put_back(path, home / "state.db", stamp=STAMP)
     with closing(connect(str(home / "state.db"), write=True)) as moved:
-        moved.execute("update project set root = ?", (str(other.project),))
-        moved.execute("update workspace set directory = ?", (str(other.workspace),))
+        moved.execute("update checkout set root = ?", (str(other.project),))
         known = dict(moved.execute("select key, ref from accepted"))
     books = Books(home / "books.txt")
     books.sent = {key: what for key, what in scene.books.sent.items() if key in known}

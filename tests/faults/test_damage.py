@@ -278,7 +278,7 @@ def test_G1_a_recovered_database_is_gone_on_with_and_everything_left_in_it_comes
         zero_pages(other.home, victim, chance)
         recover(other.home / "state.db", stamp=STAMP)
         with closing(apsw.Connection(str(other.home / "state.db"))) as moved:
-            moved.execute("update project set root = ?", (str(other.project),))
+            moved.execute("update checkout set root = ?", (str(other.project),))
             moved.execute("update workspace set directory = ''")
         other.books = Books(tmp_path / "books.txt")
         other.settle()
