@@ -144,7 +144,7 @@ async def work_stop(service: Service, id: str) -> Ticket:
         if not database.project:
             await work_cancel(service, id, whole=True)
         elif (row := await database.read(workspace_rows.get, instance))["state"] in ("running", "left"):
-            loaded = await service.project(await database.read(_root))
+            loaded = await service.project_of(database)
             await service.stop_named(loaded, str(workspace_rows.name_of(row)))
     except Refused:
         pass  # it is over already, and is told as what it is
