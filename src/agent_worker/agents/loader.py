@@ -266,7 +266,13 @@ class Loader:
                 definition = member.as_agent(name)
                 who, copy = f"{name}@{workflow.name}", working_copies.get(name)
                 worker = self._fitted(loaded, agent, definition, held, workflow, copy, has_home=False, who=who)
-            worker = replace(worker, name=name, workspace_name=workspace_name, note=notes.get(name, ""))
+            worker = replace(
+                worker,
+                name=name,
+                workspace_name=workspace_name,
+                knows_workspace=workflow.workspace is not False,
+                note=notes.get(name, ""),
+            )
             guard = workflow.guard if workflow.guard.model else loaded.project.definition.guard
             self._registry.add(replace(worker, judge=judge_of(worker, guard)), workspace=workspace)
             members_in[name] = worker.agent

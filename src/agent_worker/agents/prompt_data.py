@@ -57,7 +57,8 @@ def gather(tx: Transaction, job: Assignment, worker: AgentRuntime, tools: tuple[
     )
     if job.workspace is None:
         return _with_origin(tx, PromptData(brief))
-    return _with_origin(tx, _in_workspace(tx, brief, job, job.workspace, worker.workspace_name))
+    data = _in_workspace(tx, brief, job, job.workspace, worker.workspace_name)
+    return _with_origin(tx, data if worker.knows_workspace else _without_workspace(data))
 
 
 def _with_origin(tx: Transaction, data: PromptData) -> PromptData:
@@ -104,6 +105,11 @@ def _in_workspace(tx: Transaction, brief: Brief, job: Assignment, workspace: str
             if row["kind"] == "proposal"
         },
     )
+
+
+def _without_workspace(data: PromptData) -> PromptData:
+    """What it was asked and no more: it is alone there, and is told of no channel."""
+    return replace(data, brief=replace(data.brief, workspace=None, members=(), roles=(), digest=(), digest_left_out=0))
 
 
 def _services(workspace: Row) -> list[str]:

@@ -92,6 +92,7 @@ class AgentRuntime:
     library: Library = field(default_factory=lambda: Library(None, ""))
     note: str = ""  #: what the workflow adds to its prompt
     workspace_name: str = ""  #: of the workspace it works in, for people
+    knows_workspace: bool = True  #: False with `context: false`: it works there as if it were written to directly
     credential: str = ""  #: whose rate limit it shares; '' shares none
     learning_credential: str = ""  #: the same of the model that it learns with
     judge: JudgeTerms = field(default_factory=JudgeTerms)  #: what decides small questions about it

@@ -73,7 +73,7 @@ class RunSteps:
                 raise Permanent(job.unreadable.message, hint=job.unreadable.hint, remedy=job.unreadable.remedy)
             kit = await _kit_of(worker)
             self._judge = self._judge_for(job, worker, kit)
-            tools = await _tools(job, kit)
+            tools = await _tools(job, worker, kit)
             recorder = self.recorder = RunRecorder(
                 job,
                 terms,
@@ -348,10 +348,11 @@ async def _kit_of(worker: AgentRuntime) -> AgentKit:
         raise Permanent(error.message, hint=error.hint, remedy=error.remedy) from None
 
 
-async def _tools(job: Assignment, kit: AgentKit) -> dict[str, Tool]:
+async def _tools(job: Assignment, worker: AgentRuntime, kit: AgentKit) -> dict[str, Tool]:
     """All it has for this work. Those of others stand behind ours, whatever they are called."""
     others = await kit.more_tools() if kit.more_tools else ()
-    return {t.name: t for t in (*others, *kit.tools) if t.personal or job.workspace}
+    in_team = job.workspace is not None and worker.knows_workspace
+    return {t.name: t for t in (*others, *kit.tools) if t.personal or in_team}
 
 
 def terms_model(worker: AgentRuntime) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from agent_worker.core.address import canonical
 from agent_worker.core.control_files import CONTROL_NAMES
 from agent_worker.core.errors import BadInput
+from agent_worker.core.mentions import find_mentions
 from agent_worker.definitions.agent import AgentDefinition, AgentSettings
 from agent_worker.definitions.block import Broken, Where, entries
 from agent_worker.definitions.paths import Outside, names_beneath
@@ -143,6 +144,14 @@ def _instead_of(name: str, known: set[str]) -> str:
     if name.startswith("env."):
         return f"list {name.removeprefix('env.')} under env: to allow it"
     return did_you_mean(name, sorted(known)) or f"known: {listed(known)}"
+
+
+def check_kickoff(workflow: WorkflowDefinition) -> Iterator[Broken]:
+    """Whoever a kickoff calls on is a member. Whom a value calls on that is filled in is not known yet."""
+    members = list(workflow.agents)
+    for name in find_mentions(workflow.kickoff or "", members, sender="user").unknown:
+        hint = did_you_mean(name, members) or f"members: {', '.join(members)}; in `back-ticks` it is no call"
+        yield Broken(("kickoff",), f"nobody here is called {name}", hint)
 
 
 def check_paths_of_agent(agent: AgentSettings, root: Path) -> Iterator[Broken]:

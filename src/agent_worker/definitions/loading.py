@@ -15,6 +15,7 @@ from agent_worker.definitions.agent_blocks import PromptSettings
 from agent_worker.definitions.block import Broken, Where
 from agent_worker.definitions.checks import (
     check_checkouts,
+    check_kickoff,
     check_members,
     check_overrides,
     check_paths_of_agent,
@@ -87,6 +88,7 @@ def workflow_of(
     wrong += check_overrides(workflow, agents)
     wrong += check_checkouts(workflow, agents)
     wrong += check_paths_of_workflow(workflow, root)
+    wrong += check_kickoff(workflow)
     refuse(source, wrong)
     return workflow
 

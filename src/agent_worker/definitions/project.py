@@ -152,6 +152,11 @@ class ProjectFiles:
         name = shown(file, self.root) if file else None  # once: it is asked of every agent, and there may be many
         return [one for one in self.wrong if one.file == name]
 
+    def wrong_with_workflow(self, name: str) -> list[Problem]:
+        """Problems in the file of a workflow, which is known as it was before they came."""
+        file = self.workflow_files.get(name)
+        return [one for one in self.problems if file and one.file == shown(file, self.root)]
+
     def with_values(
         self, agents: Mapping[str, AgentDefinition], workflows: Mapping[str, WorkflowDefinition]
     ) -> ProjectFiles:

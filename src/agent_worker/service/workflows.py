@@ -12,7 +12,7 @@ from typing import Any, Literal
 from agent_worker.agents import commands
 from agent_worker.agents.waiting import Waiting, for_person, state_of
 from agent_worker.core.address import MAIN
-from agent_worker.core.errors import Untrusted
+from agent_worker.core.errors import DefinitionError, Untrusted
 from agent_worker.core.later import dataclass
 from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
@@ -190,6 +190,8 @@ async def begin(
     `material` is somebody else's words, said last.
     """
     loaded = await service.project(request.project)
+    if wrong := loaded.project.wrong_with_workflow(request.workflow):
+        raise DefinitionError(wrong)  # what it was before is not what stands there now
     if trust:
         await approve(service, loaded, request.workflow)
     found = await service.workflow(loaded, request.workflow)

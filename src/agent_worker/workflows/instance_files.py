@@ -96,7 +96,7 @@ ELECT = "elect"  # instead of the name of a document owner
 def new_workspace(
     loaded: LoadedProject, workflow: WorkflowDefinition, tag: str, values: Mapping[str, str]
 ) -> NewWorkspace:
-    settings = workflow.workspace or WorkspaceSettings(provider="memory")
+    settings = workflow.workspace or WorkspaceSettings(provider="sqlite")
     root = loaded.project.root
     directory = ""
     if settings.provider == "file" or settings.document_store == "file":
