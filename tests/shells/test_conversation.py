@@ -50,6 +50,13 @@ def items(terminal: Terminal, kind: str) -> list[dict[str, Any]]:
 # --- ask ----------------------------------------------------------------------------------------------
 
 
+def test_in_a_pipe_each_wait_for_the_next_try_is_told_beside_the_answer(terminal: Terminal) -> None:
+    who = agent(terminal, "shaky", {"fail": "overloaded"}, {"say": "at last"})
+    done = terminal.run("ask", who, "hello")
+    assert done.stdout == "at last\n"
+    assert done.stderr == "shaky waits: a failure (overloaded), as the script says: again in 1 s\n"
+
+
 def test_who_works_is_seen_and_for_how_long(terminal: Terminal) -> None:
     who = agent(terminal, "slow", {"say": "at last", "slow": "3s"})
     with terminal.on_screen("ask", who, "hello") as screen:

@@ -99,6 +99,8 @@ class AnswerView:
             self._now("waits for a key")
             echo(clean(f"{record['name']} waits: {record['reason']}"), err=True)
         if not self._console.is_live:
+            if record["event"] == "retry":  # it may take minutes
+                echo(clean(f"{self.name} waits: {record['reason']}: again in {record['wait']:.0f} s"), err=True)
             return
         match record:
             case {"event": "begun"}:

@@ -60,6 +60,13 @@ def on_or_off(settings: str) -> Discriminator:
     return Discriminator(lambda value: "<off>" if value is False else settings)
 
 
+def switched(written: Any) -> Any:
+    """`off` is false; nothing, `on` and true are a block with its defaults."""
+    if written is None or written is True or written == "on":
+        return {}
+    return False if written == "off" else written
+
+
 _FROM_US = "it is made from the conversation"
 #: Fields of a request that are ours to fill in, and what to write instead.
 _NO_SETTINGS = {
@@ -300,9 +307,10 @@ class AgentDefinition(AgentSettings):
     auto_memory: Annotated[
         Annotated[Literal[False], Tag("<off>")] | Annotated[AutoMemory, Tag("<AutoMemory>")],
         on_or_off("<AutoMemory>"),
+        BeforeValidator(switched, json_schema_input_type=bool | None | Literal["on", "off"] | AutoMemory),
     ] = Field(
         default_factory=AutoMemory,
-        description="how it draws something to remember from its runs, in one small request each; false: never",
+        description="how it draws something to remember from its runs, in one small request each; off: never",
         examples=[{"model": "anthropic/claude-haiku-5-5"}],
     )
 

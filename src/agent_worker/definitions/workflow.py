@@ -18,6 +18,7 @@ from agent_worker.definitions.agent import (
     BackendName,
     Isolation,
     on_or_off,
+    switched,
 )
 from agent_worker.definitions.agent_blocks import AgentLimits
 from agent_worker.definitions.block import Block, Broken, entries, wrong
@@ -123,11 +124,6 @@ Member = Annotated[
 ]
 
 
-def _or_defaults(written: Any) -> Any:
-    """A key with nothing behind it, or with `true`, asks for what is the default anyway."""
-    return {} if written is None or written is True else written
-
-
 class ChannelFile(Block):
     file: Line | None = Field(
         None, description="changes nothing: the channel is written to channel.jsonl", examples=["channel.md"]
@@ -180,15 +176,15 @@ class WorkspaceSettings(Block):
         description="the only member who writes documents, or elect; without one all do",
         examples=["alice", "elect"],
     )
-    channel: Annotated[ChannelFile, BeforeValidator(_or_defaults, json_schema_input_type=ChannelFile | bool | None)] = (
+    channel: Annotated[ChannelFile, BeforeValidator(switched, json_schema_input_type=ChannelFile | bool | None)] = (
         Field(default_factory=ChannelFile, description="there is always one", examples=[True])
     )
-    document: Annotated[
-        DocumentFile, BeforeValidator(_or_defaults, json_schema_input_type=DocumentFile | bool | None)
-    ] = Field(
-        default_factory=DocumentFile,
-        description="the document that is meant by default",
-        examples=[{"file": "notes.md"}],
+    document: Annotated[DocumentFile, BeforeValidator(switched, json_schema_input_type=DocumentFile | bool | None)] = (
+        Field(
+            default_factory=DocumentFile,
+            description="the document that is meant by default",
+            examples=[{"file": "notes.md"}],
+        )
     )
     config: Storage = Field(
         default_factory=Storage, description="an older way to write dir", examples=[{"dir": "data/review"}]
@@ -314,11 +310,12 @@ class WorkflowDefinition(Block):
     workspace: Annotated[
         Annotated[Literal[False], Tag("<off>")] | Annotated[WorkspaceSettings, Tag("<settings>")],
         on_or_off("<settings>"),
-        BeforeValidator(_or_defaults, json_schema_input_type=bool | None | WorkspaceSettings),
+        BeforeValidator(switched, json_schema_input_type=bool | None | Literal["on", "off"] | WorkspaceSettings),
     ] = Field(
         default_factory=WorkspaceSettings,
         validation_alias=AliasChoices("workspace", "context"),
-        description="where the team talks and writes; false keeps nothing of it, as provider memory",
+        description="where the team talks and writes; false, for an agent alone: it is told of no channel "
+        "and has no tools for one",
         examples=[{"bind": "data/review"}],
     )
     params: tuple[Param, ...] = Field(

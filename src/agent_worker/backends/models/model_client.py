@@ -199,11 +199,13 @@ def _refuse_detours(response: Response) -> None:
 
 def _told(error: Exception, address: str) -> str:
     """What happened, and its innermost cause: `localhost:11434 cannot be reached: Connection refused`."""
-    from pyreqwest.exceptions import ConnectError, ConnectTimeoutError
+    from pyreqwest.exceptions import ConnectError, ConnectTimeoutError, NetworkError
 
     details = getattr(error, "details", None) or {}
     causes = [str(cause.get("message", "")) for cause in details.get("causes") or ()]
     said = str(error.args[0]) if error.args else type(error).__name__
     if isinstance(error, ConnectError | ConnectTimeoutError):
         said = f"{address} cannot be reached"
+    elif isinstance(error, NetworkError):
+        said = f"the connection with {address} broke off"
     return f"{said}: {causes[-1]}" if causes else said
