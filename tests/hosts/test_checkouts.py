@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from agent_worker.core.errors import Refused
 from agent_worker.definitions.project import load_project
 from agent_worker.service.hosts import hosts_list
 from agent_worker.service.messages import deliver, put_question
+from agent_worker.service.tokens import token_create, token_revoke
 from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.work import project_rows
 
@@ -215,3 +217,21 @@ async def test_hosts_are_shown_with_their_checkouts(fleet: Fleet, tmp_path: Path
     one, _, _ = await fleet.add(), await fleet.add(root=copy), await fleet.add(root=other)
     shown = await hosts_list(one.service, str(fleet.root))
     assert [(each.here, each.checkout) for each in shown] == [(True, str(fleet.root)), (False, str(copy)), (False, "")]
+
+
+async def test_a_token_holds_on_every_host_at_once_and_on_none_after_it_was_revoked(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    one, two = await fleet.add(), await fleet.add(root=cloned(tmp_path / "copy"))
+    made = await token_create(one.service, "laptop", str(fleet.root))
+
+    def root_on(host: TestHost) -> str | None:
+        held = host.service.door_tokens.of(hashlib.sha256(made.token.encode()).digest(), now=host.service.now())
+        return held and held.root
+
+    await until(lambda: root_on(two) == str(tmp_path / "copy"))
+    assert root_on(one) == str(fleet.root)
+    three = await fleet.add(root=cloned(tmp_path / "third"))  # and where it is cloned later
+    await until(lambda: root_on(three) == str(tmp_path / "third"))
+    await token_revoke(two.service, "laptop", str(tmp_path / "copy"))
+    await until(lambda: [root_on(host) for host in (one, two, three)] == [None] * 3)

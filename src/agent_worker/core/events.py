@@ -327,6 +327,13 @@ class HostChanged(Event):
     state: str  #: joined | left | dead
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokensChanged(Event):
+    """A door token was made or revoked, or a host has one checkout more, where tokens hold from now on."""
+
+    event = "tokens"
+
+
 def as_event(record: dict[str, Any], *, number: int) -> Event | None:
     """An event of another host by its record; None for one of a kind that only a newer version knows."""
     known = {kind.event: kind for kind in _kinds(Event)}

@@ -48,6 +48,7 @@ class Service:
         self.runtime = runtime
         self.closing = closing or asyncio.Event()  #: set when the host is about to end: streams say goodbye
         self.door_tokens = DoorTokens()  #: that let programs of others in
+        self.holding_tokens = asyncio.Lock()
         self._projects = OpenProjects(runtime)
         self._instances = RunningInstances(runtime)
         self._opening_known: asyncio.Task[None] | None = None  # projects of former days

@@ -12,9 +12,10 @@ import os
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.project_identity import is_at
-from agent_worker.core.events import Event, HostChanged, Queued, WorkspaceChanged
+from agent_worker.core.events import Event, HostChanged, Queued, TokensChanged, WorkspaceChanged
 from agent_worker.database.database import Row
 from agent_worker.service.service import Service
+from agent_worker.service.tokens import hold_tokens
 from agent_worker.work import project_rows
 from agent_worker.workflows import start as instances
 from agent_worker.workspaces import workspace_rows
@@ -35,7 +36,7 @@ class SharedWork:
         hosting.refresh = self._refresh
         hosting.join = self._join
         service.opened = self._join_all
-        service.listen(self._hear, HostChanged, WorkspaceChanged, Queued)
+        service.listen(self._hear, HostChanged, WorkspaceChanged, Queued, TokensChanged)
 
     async def _join_all(self, loaded: LoadedProject) -> None:
         """A project was opened: whoever works in its instances elsewhere may work here too."""
@@ -51,6 +52,8 @@ class SharedWork:
             case Queued(project=project) if not self._is_open(project) and project not in self._opening | self._absent:
                 self._opening.add(project)
                 self._service.background(self._open(project))
+            case TokensChanged():
+                self._service.background(hold_tokens(self._service))
             case WorkspaceChanged(project=project, workspace=str(id), state="running") if self._is_open(project):
                 self._service.background(self._join(project, id))
             case WorkspaceChanged(workspace=str(id), state="stopped" | "archived", reason=reason):

@@ -71,9 +71,9 @@ async def token_revoke(service: Service, token: str, project: str | None = None)
 
 
 async def hold_tokens(service: Service) -> None:
-    """After a start: those that were made before hold again."""
-    for digest, token in await service.runtime.database.read(door_tokens.all_held):
-        service.door_tokens.hold(digest, token)
+    """After a start, or a change by another host: those that are stored hold, and no others."""
+    async with service.holding_tokens:  # what was read last holds
+        service.door_tokens.hold_only(await service.runtime.database.read(door_tokens.all_held))
 
 
 def _known(loaded: LoadedProject, name: str) -> str:

@@ -1,7 +1,7 @@
 """Tokens that let a program of somebody else in by one door, for one project. The one writer of table `door_token`.
 
 They last until they are revoked or their time is up, also across restarts: what is stored is a digest, from which no
-token can be made. `DoorTokens` is what is looked at for each request, so that none of them asks the database.
+token can be made. `DoorTokens` is what is looked at for each request, so that none of them asks the database; hosts hear of changes.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+from collections.abc import Iterable
 from typing import Literal
 
 from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.core.events import TokensChanged
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction, WholeTransaction
@@ -44,6 +46,10 @@ class DoorTokens:
 
     def hold(self, digest: str, token: DoorToken) -> None:
         self._held[bytes.fromhex(digest)] = token
+
+    def hold_only(self, tokens: Iterable[tuple[str, DoorToken]]) -> None:
+        """These are all that there are."""
+        self._held = {bytes.fromhex(digest): token for digest, token in tokens}
 
     def drop(self, id: str) -> None:
         self._held = {digest: token for digest, token in self._held.items() if token.id != id}
@@ -82,6 +88,7 @@ def add(
         now=now,
         ends_at=ends_at,
     )
+    tx.tell(TokensChanged())
     (made,) = (each for each in of_project(tx) if each.id == id)
     return made
 
@@ -106,6 +113,7 @@ def revoke(tx: Transaction, which: str) -> DoorToken:
     if len(found) > 1:
         raise BadInput(f"{which} may be any of {len(found)}", hint="agent-worker token list")
     tx.run("delete from door_token where project = :project and id = :id", id=found[0].id)
+    tx.tell(TokensChanged())
     return found[0]
 
 

@@ -9,6 +9,7 @@ it: so that a host that is started again finds its checkouts.
 from __future__ import annotations
 
 from agent_worker.core.errors import Refused
+from agent_worker.core.events import TokensChanged
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction, WholeTransaction
@@ -23,7 +24,7 @@ class Checkout:
     root: str
     name: str
     identity: str = ""  #: by which other checkouts of the same project are known; '' is by the directory
-    node: str = ""  #: the name of this machine
+    node: str = ""  #: the name of this machine; '' where it is the only one
 
     @property
     def known_by(self) -> str:
@@ -45,6 +46,7 @@ def enrol(tx: WholeTransaction, here: Checkout, *, gone: str = "") -> str:
     id = _known(tx, here, known, same) or (_joined(tx, here, same, gone) if same else _made(tx, here, here.known_by))
     tx.run("update project set name = :name where id = :id and name <> :name", id=id, name=here.name)
     tx.run("delete from checkout where host = :here and root = :root and project <> :id", root=here.root, id=id)
+    is_new = tx.one("select 1 as one from checkout where project = :id and host = :here", id=id) is None
     tx.run(
         """insert into checkout(project, host, node, root) values (:id, :here, :node, :root)
            on conflict (project, host) do update set root = excluded.root, node = excluded.node""",
@@ -52,6 +54,8 @@ def enrol(tx: WholeTransaction, here: Checkout, *, gone: str = "") -> str:
         node=here.node,
         root=here.root,
     )
+    if is_new and here.node:
+        tx.of(id).tell(TokensChanged())
     return id
 
 

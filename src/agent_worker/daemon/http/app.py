@@ -82,8 +82,8 @@ async def make_app(identity: Identity) -> App:
         opening.push_async_callback(model.close)
         opening.push_async_callback(openai.close)
         opening.push_async_callback(metrics.close)
-        await hold_tokens(service)
         background.share(service)
+        await hold_tokens(service)
         await service.open_again()
         await keys_changed(service)  # what is asked for may have come with this start
         background.begin(service)
