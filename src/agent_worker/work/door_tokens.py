@@ -1,7 +1,8 @@
 """Tokens that let a program of somebody else in by one door, for one project. The one writer of table `door_token`.
 
 They last until they are revoked or their time is up, also across restarts: what is stored is a digest, from which no
-token can be made. `DoorTokens` is what is looked at for each request, so that none of them asks the database; hosts hear of changes.
+token can be made. `DoorTokens` is what is looked at for each request, so that none of them asks the database; hosts
+that share it hear of each change.
 """
 
 from __future__ import annotations
