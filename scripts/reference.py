@@ -92,6 +92,7 @@ OTHERS = {
 }
 SET_BY_US = {
     "AGENT_WORKER_RUN_URL": "in a coding program: where `agent-worker context` finds the tools of its run",
+    "AGENT_WORKER_RUN": "in what an agent starts: its run; what it asks by a command counts for the request of that",
     "AGENT_WORKER_RUN_TOKEN": "in a coding program: what it may use them and its model with, in this run only",
     "AGENT_WORKER_CHILD": "in everything we start, where nothing better tells it apart: what ends with its run",
     "AGENT_WORKER_READY_FD": "between a command and the daemon that it starts",

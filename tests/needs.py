@@ -27,6 +27,7 @@ STARTS_PROGRAMS = (
     "tests/backends/programs/test_probe.py",
     "tests/backends/programs/test_real_programs.py",
     "tests/doors/test_acp_clients.py",
+    "tests/doors/test_every_door.py",
     "tests/doors/test_llm.py",
     "tests/shells/test_connected_tools.py",
     "tests/shells/test_inspector.py",

@@ -24,6 +24,8 @@ class Promise:
 
     def markdown(self) -> str:
         rows = [f"| {each.what} | {each.measured} | {each.bar} | {_said(each.met)} |" for each in self.bars]
+        if not rows:
+            return f"## {self.title}\n\n{self.about}\n"
         table = "\n".join(["| what | measured | bar | met |", "| --- | --- | --- | --- |", *rows])
         return f"## {self.title}\n\n{self.about}\n\n{table}\n"
 

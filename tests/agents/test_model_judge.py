@@ -22,7 +22,7 @@ from agent_worker.agents.model_judge import tokens_of
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import TestClock
-from agent_worker.core.errors import Permanent
+from agent_worker.core.errors import Overloaded, Permanent
 from agent_worker.definitions.project import load_project
 from agent_worker.files.root import Root
 from agent_worker.memory import judging, memory
@@ -366,6 +366,26 @@ async def test_a_round_asks_about_near_pairs_once_and_shows_first_what_it_will_d
         assert len(judge.turns) == 1, "what it has said of a pair is kept"
         assert about.judged is not None
         assert about.judged.requests == 1
+
+
+async def test_a_round_passes_the_gate_of_its_key_and_closes_it_where_the_provider_refuses(
+    tmp_path: Path, clock: TestClock
+) -> None:
+    """Who asks for many agents in one night would else begin the storm that all others wait out."""
+    judge = Judge(pairs=Overloaded("later", retry_after=60))
+    async with team_with(tmp_path, clock, judge, NEAR) as team:
+        limiter = team.runtime.supervisor._loop_context.limiter
+        service, where = Service(team.runtime), str(tmp_path)
+        credential = team.runtime.registry.worker(team.loaded.agents["alice"]).judge.credential
+        assert credential
+        await memory_rounds(service, "alice", project=where)
+        assert limiter.opens_in(credential) > 0
+        await memory_rounds(service, "alice", project=where)
+        assert len(judge.turns) == 1, "the gate is closed: nobody was asked, and the rules held"
+        judge._answers["pairs"] = "1 same"
+        await team.elapse(120)
+        await memory_rounds(service, "alice", project=where)
+    assert set(remembered(tmp_path)) == {"deploy window"}
 
 
 async def test_a_round_without_a_budget_goes_by_rules_alone(tmp_path: Path, clock: TestClock) -> None:

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import stored
 from tests.shells.served import Served, served
+
+from agent_worker.core.errors import AgentWorkerError
 
 FAKE = Path(__file__).parents[1] / "fakes" / "acp_tools_agent.py"
 CAREFUL = """backend: mock
@@ -35,6 +38,8 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         for name, access in {"team": "edit", "guarded": "edit", "reckless": "full"}.items():
             env = "env: [AGENT_WORKER_HOME]\n"
             (agents / f"{name}.yaml").write_text(f"backend: acp\ncommand: {ours}\naccess: {access}\n{env}{WHO}")
+        itself = ours.replace("@inner", "mirror")
+        (agents / "mirror.yaml").write_text(f"backend: acp\ncommand: {itself}\naccess: edit\n{env}{WHO}")
         for name in ("careful", "bold"):
             (agents / f"{name}.yaml").write_text(CAREFUL.replace("NAME", name))
         (made.project / ".workflows" / "inner.yaml").write_text(INNER)
@@ -65,3 +70,33 @@ def test_what_an_inner_member_wants_approved_its_outer_agent_may_do_or_not(
     served = daemon.do("POST", "/serve", agent=outer, message=f"@{inner} go")
     assert served["content"].endswith("it is done")
     assert (daemon.project / f"{inner}.txt").exists() == written
+
+
+def test_what_an_inner_team_does_counts_for_the_request_that_the_outer_agent_works_on(daemon: Served) -> None:
+    daemon.do("POST", "/serve", agent="team", message="does it count?")
+    outer = daemon.read(stored.instructions, text="does it count?")[-1]
+    inner = daemon.read(stored.instructions, root=outer["root"])
+    assert [(row["source"], row["hop"]) for row in inner] == [("dm", 0), ("channel", 1)]
+
+
+def test_an_agent_that_would_wait_for_itself_is_refused_with_a_sentence(daemon: Served) -> None:
+    with pytest.raises(AgentWorkerError, match="mirror is at work on this very request, and would wait for itself"):
+        daemon.do("POST", "/serve", agent="mirror", message="who am I?")
+
+
+@pytest.mark.parametrize("cause", ["r_nothing", "x" * 200, "", "a b"])
+def test_a_cause_that_there_is_not_changes_nothing(daemon: Served, cause: str) -> None:
+    served = daemon.do("POST", "/serve", agent="bob", message="hello", cause=cause)
+    assert served["state"] == "done"
+
+
+def test_what_has_come_too_far_is_refused_at_the_door(daemon: Served) -> None:
+    """Each time one team has asked the next by a command, it is one hop more."""
+    daemon.do("POST", "/serve", agent="bob", message="far away")
+    run = daemon.read(stored.runs)[-1]["id"]
+    for hop in range(1, 24):
+        daemon.do("POST", "/serve", agent="bob", message="further", cause=run)
+        assert daemon.read(stored.instructions)[-1]["hop"] == hop
+        run = daemon.read(stored.runs)[-1]["id"]
+    with pytest.raises(AgentWorkerError, match="24 hops away from the request that began it: no further"):
+        daemon.do("POST", "/serve", agent="bob", message="further", cause=run)

@@ -157,6 +157,7 @@ def test_the_page_lists_every_operation_with_its_arguments(daemon: Served) -> No
 def test_the_tools_of_the_persons_own_ai_have_the_names_of_the_specification() -> None:
     assert {operation.tool for operation in OPERATIONS.values() if operation.tool} == {
         *("agents_list", "agent_send", "agent_ask", "workflow_run", "workflow_status", "team_start", "work_wait"),
+        "work_stop",
         *("channel_read", "channel_send", "inbox_list", "inbox_answer", "doc_list", "doc_read", "run_explain"),
     }
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Concatenate, ParamSpec, TypeVar
 
 from agent_worker.agents import recovery
+from agent_worker.agents.key_pass import KeyPass
 from agent_worker.agents.loop import Loop
 from agent_worker.agents.loop_context import LoopContext
 from agent_worker.agents.recorder import RunRecorder
@@ -100,6 +101,10 @@ class Supervisor:
         if agent in self._called:
             self._called.discard(agent)
             self.wake(agent)
+
+    def key_pass(self) -> KeyPass:
+        """For who asks a model outside of a run: through the same gate as all who use its key."""
+        return KeyPass(self._loop_context.limiter, lambda: self._loop_context.registry.settings.longest_wait)
 
     def recorder(self, run: str) -> Working | None:
         """The recorder of a run that is under way here."""

@@ -20,7 +20,7 @@ from agent_worker.api.functions import OwnFunctions
 from agent_worker.api.workers import Workers
 from agent_worker.client import connection
 from agent_worker.client.async_http import AsyncClient, Lost
-from agent_worker.client.discovery import KEYS_HEADER
+from agent_worker.client.discovery import KEYS_HEADER, come_from
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.ids import new_id
 from agent_worker.core.provider_variables import brought_by
@@ -166,7 +166,7 @@ class ConnectedDoor:
         async with self._finding:
             if self._client is None:
                 looking = asyncio.to_thread(connection.connect, start=start, home=self._home)
-                client = AsyncClient((await looking).found, asyncio.get_running_loop().time, _keys())
+                client = AsyncClient((await looking).found, asyncio.get_running_loop().time, _keys() | come_from())
                 for handed in self._handed:
                     await client.request("PUT", "/values", handed)
                 self._client = client

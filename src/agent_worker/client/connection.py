@@ -29,6 +29,7 @@ from agent_worker.client.discovery import (
     DaemonFile,
     authority,
     check_home,
+    come_from,
     home_directory,
     is_running,
     make_home,
@@ -208,8 +209,8 @@ class Client:
         with _explained(self.found, within), _proven(self.found) as wire:
             wire.allow(within)
             content = None if body is None else json.dumps(body).encode()
-            sent = {"Authorization": f"Bearer {self.found.token}", "Connection": "close", **(headers or {})}
-            wire.ask(method, path, sent, content)
+            sent = {"Authorization": f"Bearer {self.found.token}", "Connection": "close"}
+            wire.ask(method, path, sent | come_from() | dict(headers or {}), content)
             status, answered = wire.head()
             if status >= 300:
                 error = error_of(status, json_object(b"".join(wire.body(status, answered))))

@@ -26,6 +26,8 @@ DATABASE_VARIABLE = "AGENT_WORKER_DATABASE_URL"  #: where the state is, if not i
 LABELS_VARIABLE = "AGENT_WORKER_LABELS"  #: what this machine has that an agent may require, of several
 RUN_TOKEN = "AGENT_WORKER_RUN_TOKEN"  #: set where a program works as an agent
 READY_VARIABLE = "AGENT_WORKER_READY_FD"  #: where a daemon tells whoever started it how that went
+RUN_VARIABLE = "AGENT_WORKER_RUN"  #: set for what an agent starts: the run that whatever it asks of us comes from
+RUN_HEADER = "X-Agent-Worker-Run"  #: the same, as a command tells it
 NONCE_HEADER = "X-Agent-Worker-Nonce"
 KEYS_HEADER = "X-Agent-Worker-Keys"  #: variables of model providers that a command brings from its environment
 PROJECT_META = "agent-worker/project"  #: in the meta of an MCP request: the directory that its bridge runs in
@@ -67,6 +69,12 @@ class DaemonHolder:
     pid: int
     born: str
     instance: str
+
+
+def come_from() -> dict[str, str]:
+    """What a command sends along that an agent has started: the run, whose limits hold for what it asks."""
+    run = os.environ.get(RUN_VARIABLE, "")
+    return {RUN_HEADER: run} if _WORD.fullmatch(run) else {}
 
 
 def home_directory() -> Path:

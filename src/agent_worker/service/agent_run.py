@@ -21,6 +21,7 @@ from agent_worker.service.operation import StreamItem
 from agent_worker.service.service import Service
 from agent_worker.work import agent_rows, inbox
 from agent_worker.workspaces import routing
+from agent_worker.workspaces.routing import Cause
 
 #: What is asked of the person, which names no agent.
 _ASKED = frozenset({"inbox", "settled"})
@@ -28,13 +29,13 @@ _OF_A_RUN = frozenset({"started", "chunk", "tool_call", "tool_result", "step", "
 
 
 async def ask_and_follow(
-    service: Service, loaded: LoadedProject, to: str, message: str, *, key: str | None
+    service: Service, loaded: LoadedProject, to: str, message: str, *, key: str | None, cause: Cause | None = None
 ) -> Followed:
     address = await service.address(loaded, to)
     if key is not None and address.workspace is not None:
         raise BadInput(f"{to} is in a workspace: a key is for a direct question", hint=f"ask {address.agent} by itself")
     routing.check_size(message)
-    put = partial(service.write, loaded, _put, loaded, address, message, now=service.now(), key=key)
+    put = partial(service.write, loaded, _put, loaded, address, message, now=service.now(), key=key, cause=cause)
     follower, work = await listening(service, put)
     follower.narrow(_about(loaded, work))
     made = AgentRun(service, loaded, follower, work)
@@ -150,9 +151,18 @@ def _instruction(tx: Transaction, id: str) -> Row:
     return row
 
 
-def _put(tx: Transaction, loaded: LoadedProject, to: Address, message: str, *, now: int, key: str | None) -> Row:
+def _put(
+    tx: Transaction,
+    loaded: LoadedProject,
+    to: Address,
+    message: str,
+    *,
+    now: int,
+    key: str | None,
+    cause: Cause | None = None,
+) -> Row:
     """The instruction that the message becomes. Nobody waits for one who does not work."""
-    receipt = hand_over(tx, loaded, to, message, now=now, key=key)
+    receipt = hand_over(tx, loaded, to, message, now=now, key=key, cause=cause)
     row = _find(tx, receipt.id) or tx.one(
         """select i.* from delivery d
              join instruction i on i.project = :project and i.agent = d.agent and i.message = d.message

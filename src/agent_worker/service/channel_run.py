@@ -24,28 +24,36 @@ from agent_worker.service.service import Service
 from agent_worker.work import inbox
 from agent_worker.workflows.quiet import held_up
 from agent_worker.workspaces import channel, member_rows, resources, routing, workspace_rows
+from agent_worker.workspaces.routing import Cause
 
 _OF_A_RUN = frozenset({"started", "chunk", "tool_call", "tool_result", "step", "retry", "ended"})
 
 
 @dataclass(frozen=True, slots=True)
 class SaidThere:
-    """What was said: the root of all that comes of it."""
+    """What was said, and the root of all that comes of it: itself, or what an agent that said it works on."""
 
     workspace: str
     message: str
+    root: str
     seq: int
     at: int
     woke: tuple[str, ...] = ()  #: whom it called on
 
 
 async def say_and_follow(
-    service: Service, loaded: LoadedProject, to: str, text: str, *, key: str | None = None
+    service: Service,
+    loaded: LoadedProject,
+    to: str,
+    text: str,
+    *,
+    key: str | None = None,
+    cause: Cause | None = None,
 ) -> Followed:
     """Say something in `@review`, and follow what comes of it."""
     address = await service.address(loaded, to)
     routing.check_size(text)
-    say = partial(service.write, loaded, _say, loaded, address, text, now=service.now(), key=key)
+    say = partial(service.write, loaded, _say, loaded, address, text, now=service.now(), key=key, cause=cause)
     follower, said = await listening(service, say)
     follower.narrow(Filter(project=loaded.id))  # also what agents are kept from working by, which is in no channel
     made = ChannelRun(service, loaded, follower, said)
@@ -131,9 +139,16 @@ class ChannelRun(Followed):
 
 
 def _say(
-    tx: Transaction, loaded: LoadedProject, to: Address, text: str, *, now: int, key: str | None = None
+    tx: Transaction,
+    loaded: LoadedProject,
+    to: Address,
+    text: str,
+    *,
+    now: int,
+    key: str | None = None,
+    cause: Cause | None = None,
 ) -> SaidThere:
-    receipt = hand_over(tx, loaded, to, text, now=now, key=key)
+    receipt = hand_over(tx, loaded, to, text, now=now, key=key, cause=cause)
     if receipt.seq is not None and not receipt.woke:  # and so it is not said at all
         told = receipt.told or nobody_called(receipt.members)
         raise BadInput(told, hint="call on a member: @name …; or name one in the workflow's file: desk: name")
@@ -142,7 +157,7 @@ def _say(
 
 def _said(tx: Transaction, message: str) -> SaidThere:
     row = tx.one(
-        """select m.workspace, m.seq, m.at, m.sender from delivery d
+        """select m.workspace, m.root, m.seq, m.at, m.sender from delivery d
              join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
             where d.project = :project and d.message = :id limit 1""",
         id=message,
@@ -155,7 +170,9 @@ def _said(tx: Transaction, message: str) -> SaidThere:
             where d.project = :project and d.message = :id order by b.name""",
         id=message,
     )
-    return SaidThere(row["workspace"], message, row["seq"], row["at"], tuple(each["name"] for each in called))
+    return SaidThere(
+        row["workspace"], message, row["root"], row["seq"], row["at"], tuple(each["name"] for each in called)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +193,9 @@ def _left(tx: Transaction, said: SaidThere) -> _WorkLeft:
             where i.project = :project and i.workspace = :workspace and i.root = :root
               and i.state in ('queued', 'running', 'waiting')""",
         workspace=said.workspace,
-        root=said.message,
+        root=said.root,
     )
-    votes = any(each.root == said.message for each in store.open_in(tx, said.workspace))
+    votes = any(each.root == said.root for each in store.open_in(tx, said.workspace))
     stuck = bool(rows) and all(row["state"] == "queued" for row in rows)
     return _WorkLeft(rows, votes, held_up(tx, said.workspace) if stuck and _are_held(tx, said, rows) else "")
 
@@ -198,7 +215,7 @@ def _answer(tx: Transaction, said: SaidThere) -> tuple[str, UsageTotals]:
             order by seq desc limit 1""",
         workspace=said.workspace,
         seq=said.seq,
-        root=said.message,
+        root=said.root,
     )
     used = tx.one(
         """select coalesce(sum(l.input), 0) as input, coalesce(sum(l.output), 0) as output,
@@ -207,7 +224,7 @@ def _answer(tx: Transaction, said: SaidThere) -> tuple[str, UsageTotals]:
             where r.project = :project and r.workspace = :workspace and r.started_at >= :at and r.root = :root""",
         workspace=said.workspace,
         at=said.at,
-        root=said.message,
+        root=said.root,
     )
     assert used is not None
     usage = UsageTotals(used["input"], used["output"], used["micros"] / 1e6, bool(used["estimated"]))
@@ -223,7 +240,7 @@ def _failure(tx: Transaction, said: SaidThere) -> Row | None:
             order by ended_at desc limit 1""",
         workspace=said.workspace,
         at=said.at,
-        root=said.message,
+        root=said.root,
     )
 
 
@@ -233,9 +250,9 @@ def _works_here(tx: Transaction, said: SaidThere, agent: str) -> bool:
 
 def _is_of_root(tx: Transaction, said: SaidThere, seq: int) -> bool:
     message = channel.at(tx, said.workspace, seq)
-    return message is not None and message.root == said.message
+    return message is not None and message.root == said.root
 
 
 def _is_run_of(tx: Transaction, run: str, said: SaidThere) -> bool:
     row = tx.one("select root from run where project = :project and id = :run", run=run)
-    return row is not None and row["root"] == said.message
+    return row is not None and row["root"] == said.root

@@ -16,6 +16,7 @@ from agent_worker.core.later import dataclass
 from agent_worker.core.mentions import find_mentions
 from agent_worker.database.database import Row, Transaction
 from agent_worker.service.addresses import address_in, no_agent
+from agent_worker.service.carried_limits import cause_of, check_waits_for_itself
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.service.trust import require_approved
@@ -31,7 +32,7 @@ from agent_worker.workspaces import (
     workspace_state,
 )
 from agent_worker.workspaces.channel import Message
-from agent_worker.workspaces.routing import OutgoingMessage, Receipt
+from agent_worker.workspaces.routing import Cause, OutgoingMessage, Receipt
 
 ENDS = ("done", "failed", "incomplete", "cancelled", "dead")
 
@@ -93,11 +94,22 @@ class Hop:
 
 
 @operation("POST", "/send", tool="agent_send")
-async def send(service: Service, to: str, message: str, project: str | None = None, key: str | None = None) -> Receipt:
-    """Deliver a message to `alice`, `@workflow` or `alice@workflow`. The same key is accepted once."""
+async def send(
+    service: Service,
+    to: str,
+    message: str,
+    project: str | None = None,
+    key: str | None = None,
+    cause: str | None = None,
+) -> Receipt:
+    """Deliver a message to `alice`, `@workflow` or `alice@workflow`. The same key is accepted once.
+
+    `cause` is the run of an agent that sends it by a command: the limits of what it works on go on.
+    """
     loaded = await service.project(project)
     await require_approved(service, loaded, to)
-    return await deliver(service.runtime, loaded, to, message, key=key)
+    why = await cause_of(service, loaded, cause)
+    return await deliver(service.runtime, loaded, to, message, key=key, cause=why)
 
 
 @operation("POST", "/channels/{workspace}", tool="channel_send")
@@ -172,10 +184,19 @@ async def trace(service: Service, message: str) -> list[Hop]:
 # --- for those inside the process ---------------------------------------------------------------------
 
 
-async def deliver(runtime: Runtime, loaded: LoadedProject, to: str, text: str, *, key: str | None = None) -> Receipt:
+async def deliver(
+    runtime: Runtime,
+    loaded: LoadedProject,
+    to: str,
+    text: str,
+    *,
+    key: str | None = None,
+    cause: Cause | None = None,
+) -> Receipt:
     routing.check_size(text)
     database, now = runtime.database.of(loaded.id), runtime.clock.micros()
-    return await database.write(hand_over, loaded, await address_in(database, loaded, to), text, now=now, key=key)
+    address = await address_in(database, loaded, to)
+    return await database.write(hand_over, loaded, address, text, now=now, key=key, cause=cause)
 
 
 async def put_question(runtime: Runtime, loaded: LoadedProject, agent: str, text: str) -> Answered:
@@ -233,17 +254,28 @@ def agent_id(loaded: LoadedProject, name: str) -> str:
 
 
 def hand_over(
-    tx: Transaction, loaded: LoadedProject, to: Address, text: str, *, now: int, key: str | None = None
+    tx: Transaction,
+    loaded: LoadedProject,
+    to: Address,
+    text: str,
+    *,
+    now: int,
+    key: str | None = None,
+    cause: Cause | None = None,
 ) -> Receipt:
     if to.workspace is None:
         agent = agent_id(loaded, to.agent or "")
-        receipt = routing.tell_agent(tx, agent, text, now=now, key=key)
+        receipt = routing.tell_agent(tx, agent, text, now=now, key=key, cause=cause)
+        check_waits_for_itself(tx, cause, [agent])
         me = agent_rows.identity(tx, agent)
         return replace(receipt, woke=(str(me["name"]),), asleep=tuple(filter(None, [asleep(tx, me)])))
     workspace = workspace_rows.find_running(tx, to.workspace)
     speech = OutgoingMessage(workspace=workspace["id"], sender="user", text=text, to=to.agent)
+    if cause:
+        speech = replace(speech, root=cause.root, hop=cause.hop)
     receipt = routing.say(tx, speech, now=now, key=key)
     members = member_rows.members_in(tx, workspace["id"]) if receipt.woke else {}
+    check_waits_for_itself(tx, cause, [members[name] for name in receipt.woke])
     called = (asleep(tx, agent_rows.identity(tx, members[name]), workspace) for name in receipt.woke)
     return replace(receipt, asleep=tuple(filter(None, called)))
 

@@ -1,7 +1,7 @@
 """The model that rounds may ask about memories that are near each other, where a project names one: once a round.
 
 What it has said of a pair is kept beside the agent's index, so that a pair is asked about once and a look ahead costs
-the same as the round itself. It has a budget of its own, and is charged to the agent's day.
+the same as the round itself. It has a budget of its own, is charged to the agent's day, and passes the gate of its key.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 
@@ -69,7 +68,8 @@ async def _judge(service: Service, worker: AgentRuntime) -> ModelJudge | None:
         database.write(_charge, worker.agent, usage, model, now=service.now())
 
     budget = JudgeBudget(worker.judge.round_tokens, 1)
-    return ModelJudge(kit.words, worker.judge.model, ROUND, budget, allowed, partial(nullcontext), charge, note)
+    asking = partial(service.runtime.supervisor.key_pass().one_request, worker.judge.credential)
+    return ModelJudge(kit.words, worker.judge.model, ROUND, budget, allowed, asking, charge, note)
 
 
 def _has_budget(tx: Transaction, worker: AgentRuntime, *, now: int) -> bool:

@@ -21,6 +21,7 @@ from agent_worker.core.signature import Flat
 from agent_worker.definitions.fields import ModelName
 from agent_worker.definitions.loading import team_in
 from agent_worker.service.agent_run import ask_and_follow
+from agent_worker.service.carried_limits import cause_of
 from agent_worker.service.channel_run import say_and_follow
 from agent_worker.service.events import EventRecord, Filter, Follower
 from agent_worker.service.followed import STOPPING, Followed, Served, UsageTotals, listening, waiting_for
@@ -53,6 +54,7 @@ class RunRequest:
     model: ModelName | None = None  #: of all members of the workflow that use one
     leaves: bool = False  #: where it waits for the person's word or a key, `run` ends, and the work is kept
     attended: bool = False  #: somebody is there who resumes it if a limit pauses it: `run` goes on telling
+    cause: str | None = None  #: the run of an agent that asks by a command: the limits of what it works on go on
     key: str | None = None  #: of what `alice` or `@review` is told: given again, what became of the first is told
 
 
@@ -91,9 +93,9 @@ async def begin_work(service: Service, request: RunRequest) -> Followed:
         case RunRequest(message=str(message), agent=str(agent), workflow=None, agents=None):
             loaded = await service.project(request.project)
             await require_approved(service, loaded, agent, trust=request.trust)
-            if agent.startswith("@"):
-                return await say_and_follow(service, loaded, agent, message, key=request.key)
-            return await ask_and_follow(service, loaded, agent, message, key=request.key)
+            cause = await cause_of(service, loaded, request.cause)
+            give = say_and_follow if agent.startswith("@") else ask_and_follow
+            return await give(service, loaded, agent, message, key=request.key, cause=cause)
         case RunRequest(workflow=str(workflow), agent=None, agents=None):
             wanted = WorkflowRequest(workflow, request.project, request.tag, request.params, request.message)
             starting = begin(service, wanted, ends="quiet", trust=request.trust, model=request.model)

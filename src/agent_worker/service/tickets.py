@@ -77,6 +77,7 @@ async def ticket_ask(
     project: str | None = None,
     seconds: float = PATIENCE,
     key: str | None = None,
+    cause: str | None = None,
 ) -> Ticket:
     """Ask an agent (`alice`) or a running team (`@review`), and wait for the answer.
 
@@ -84,7 +85,7 @@ async def ticket_ask(
     same key asks once.
     """
     loaded = await service.project(project)
-    work = await begin_work(service, RunRequest(message, agent, project=str(loaded.project.root), key=key))
+    work = await begin_work(service, RunRequest(message, agent, project=str(loaded.project.root), key=key, cause=cause))
     return await _waited(service, loaded, work, _named(work), seconds)
 
 
@@ -241,7 +242,12 @@ def _line(record: dict[str, Any]) -> str:
 
 def _said(tx: Transaction, id: str) -> tuple[str, list[SaidBy]]:
     """Where a team works, and what its members have said; nothing of a direct message to an agent."""
-    sent = tx.one("select workspace from delivery where project = :project and message = :id limit 1", id=id)
+    sent = tx.one(
+        """select d.workspace, m.root from delivery d
+             join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
+            where d.project = :project and d.message = :id limit 1""",
+        id=id,
+    )
     place = sent["workspace"] if sent else id
     row = tx.one("select * from workspace where project = :project and id = :id", id=place)
     if row is None:
@@ -253,7 +259,7 @@ def _said(tx: Transaction, id: str) -> tuple[str, list[SaidBy]]:
             order by seq desc limit :limit""",
         workspace=place,
         since=0 if sent else row["started_at"],
-        root=id if sent else None,
+        root=sent["root"] if sent else None,
         limit=_SAID,
     )
     said = [SaidBy(each["sender"], each["text"][:_SAID_CHARS]) for each in reversed(rows)]
@@ -290,15 +296,17 @@ select i.queued_at, i.ended_at, i.state, (
 #: All work that came of a message: what is open and what has ended, each by its own index.
 _CAME_OF = """
 select i.queued_at, i.ended_at, i.state, i.queued_at as begun_at
-  from (select workspace from delivery where project = :project and message = :id limit 1) d
-  join instruction i on i.project = :project and i.workspace = d.workspace and i.root = :id
+  from (select m.workspace, m.root from delivery d
+          join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
+         where d.project = :project and d.message = :id limit 1) m
+  join instruction i on i.project = :project and i.workspace = m.workspace and i.root = m.root
    and i.state in ('queued', 'running', 'waiting')
 union all
 select i.queued_at, i.ended_at, i.state, i.queued_at as begun_at
-  from (select m.workspace, m.at from delivery d
+  from (select m.workspace, m.root, m.at from delivery d
           join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
          where d.project = :project and d.message = :id limit 1) m
-  join instruction i on i.project = :project and i.workspace = m.workspace and i.ended_at >= m.at and i.root = :id"""
+  join instruction i on i.project = :project and i.workspace = m.workspace and i.ended_at >= m.at and i.root = m.root"""
 
 
 def _time(micros: int) -> str:

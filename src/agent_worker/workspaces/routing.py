@@ -47,6 +47,14 @@ class OutgoingMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """What a message comes from that an agent sent through a door, as a person would: its limits go on."""
+
+    root: str  #: '' where that is another project's
+    hop: int
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """What became of a message that was sent."""
 
@@ -201,7 +209,14 @@ def notice(tx: Transaction, workspace_id: str, text: str, *, root: str = "", now
 
 
 def tell_agent(
-    tx: Transaction, agent: str, text: str, *, now: int, sender: str = "user", key: str | None = None
+    tx: Transaction,
+    agent: str,
+    text: str,
+    *,
+    now: int,
+    sender: str = "user",
+    key: str | None = None,
+    cause: Cause | None = None,
 ) -> Receipt:
     """A direct message from a person: personal context, answered before other work."""
     if key and (known := accepted(tx, key)):
@@ -214,7 +229,8 @@ def tell_agent(
         source="dm",
         sender=sender,
         lane=Lane.IMMEDIATE,
-        root=id,
+        root=cause.root if cause and cause.root else id,
+        hop=cause.hop if cause else 0,
         continues=continued(tx, agent, None, text),
     )
     queue.put(tx, order, now=now, id=id)

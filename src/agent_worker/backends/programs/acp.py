@@ -18,7 +18,7 @@ from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.acp_prompt import AcpPrompt, Words
 from agent_worker.backends.programs.failures import by_status
 from agent_worker.backends.programs.json_fields import amount, block, count
-from agent_worker.backends.programs.one_shot import ProgramJob
+from agent_worker.backends.programs.one_shot import ProgramJob, told_of_run
 from agent_worker.backends.programs.program import Program
 from agent_worker.backends.programs.runner import Clocks, Launch
 from agent_worker.backends.programs.signals import Signal
@@ -52,7 +52,7 @@ class Acp:
     async def run(self, job: ProgramJob, clocks: Clocks) -> AsyncGenerator[Signal]:
         launch = await asyncio.to_thread(self._speaker.launch, job)  # it writes files
         converse = await asyncio.to_thread(_converse)
-        talk = AcpPrompt(job, launch, self._speaker.words(job), clocks, self._speaker.farewell)
+        talk = AcpPrompt(job, told_of_run(launch, job), self._speaker.words(job), clocks, self._speaker.farewell)
         async with aclosing(converse(talk)) as signals:
             async for signal in signals:
                 yield signal

@@ -33,6 +33,7 @@ from agent_worker.backends.programs.signals import (
     Said,
     Signal,
 )
+from agent_worker.client.discovery import RUN_VARIABLE
 from agent_worker.core.errors import BackendFailure, Crashed, Fenced, Permanent
 from agent_worker.core.later import dataclass
 from agent_worker.files.makers import scratch
@@ -74,6 +75,11 @@ class Cli(Protocol):
         ...
 
 
+def told_of_run(launch: Launch, job: ProgramJob) -> Launch:
+    """With the run in the environment: what the program asks of us by a command of ours counts for that."""
+    return replace(launch, env={**launch.env, RUN_VARIABLE: job.entry.run})
+
+
 class PrintingProgram(ABC):
     """A program that gets its prompt once and then prints lines."""
 
@@ -84,7 +90,7 @@ class PrintingProgram(ABC):
     def parser(self, job: ProgramJob) -> Parser: ...
 
     def run(self, job: ProgramJob, clocks: Clocks) -> AsyncGenerator[Signal]:
-        return run_program(job.program.backend, self.launch(job), self.parser(job), clocks)
+        return run_program(job.program.backend, told_of_run(self.launch(job), job), self.parser(job), clocks)
 
 
 class OneShot:

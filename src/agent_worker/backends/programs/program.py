@@ -147,6 +147,7 @@ class LentModel:
 class ToolEndpoint:
     url: str  #: of our MCP endpoint
     token: str = field(repr=False)
+    run: str = ""
     model: LentModel | None = None  #: that this run may use, by its token
     listed: asyncio.Event = field(default_factory=asyncio.Event)  #: the program has asked for the tools
     waiting: asyncio.Event = field(default_factory=asyncio.Event)  #: a call waits for a person: lay the work aside

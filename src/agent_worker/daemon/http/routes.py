@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from agent_worker.client.discovery import KEYS_HEADER
+from agent_worker.client.discovery import KEYS_HEADER, RUN_HEADER
 from agent_worker.core.errors import AgentWorkerError, TooBusy
 from agent_worker.core.ids import new_id
 from agent_worker.doors.errors import BadRequest, status_of
@@ -55,11 +55,13 @@ class Routes:
     def _endpoint(self, operation: Operation) -> Endpoint:
         async def answer(request: Request) -> Response:
             await self._take_keys(request)
-            return JSONResponse(await operation.call(self._service, await arguments(request)))
+            return JSONResponse(
+                await operation.call(self._service, with_cause(operation, request, await arguments(request)))
+            )
 
         async def stream(request: Request) -> Response:
             await self._take_keys(request)
-            given = await arguments(request)
+            given = with_cause(operation, request, await arguments(request))
             if (seen := request.headers.get("last-event-id")) and operation.signature.takes("after"):
                 given.setdefault("after", seen)
             if self._open >= STREAMS:
@@ -112,6 +114,12 @@ async def arguments(request: Request) -> dict[str, Any]:
         given[name] = value
     check_texts(given)
     return given
+
+
+def with_cause(operation: Operation, request: Request, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments, with the run that the command which asks was started by."""
+    run = request.headers.get(RUN_HEADER, "")
+    return {"cause": run} | given if run and operation.signature.takes("cause") else given
 
 
 def _query(request: Request) -> list[tuple[str, str]]:

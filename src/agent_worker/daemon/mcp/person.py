@@ -19,6 +19,7 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.client.discovery import PROJECT_META
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.later import dataclass
+from agent_worker.daemon.http.routes import with_cause
 from agent_worker.daemon.mcp import tasks
 from agent_worker.daemon.mcp.questions import can_ask, give, question
 from agent_worker.daemon.mcp.results import came, said, schema_of, told
@@ -52,6 +53,8 @@ class PersonsTools:
         arguments = dict(asked.arguments or {})
         if "project" not in arguments and operation.signature.takes("project"):
             arguments |= _project_of(asked.meta)
+        assert context.request is not None
+        arguments = with_cause(operation, context.request, arguments)
         try:
             if operation.returns is Ticket:
                 return await self._call_for_ticket(context, operation, asked, arguments)

@@ -28,7 +28,7 @@ class RunTokens:
         if identity is None:
             raise Fenced(f"run {run} is over")
         self.expects()
-        entry = self._entries[run] = ToolEndpoint(self._url, self._tokens.issue(identity))
+        entry = self._entries[run] = ToolEndpoint(self._url, self._tokens.issue(identity), run)
         return entry
 
     def of(self, run: str) -> ToolEndpoint | None:
