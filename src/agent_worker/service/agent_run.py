@@ -21,7 +21,7 @@ from agent_worker.service.operation import StreamItem
 from agent_worker.service.service import Service
 from agent_worker.work import agent_rows, inbox
 from agent_worker.workspaces import routing
-from agent_worker.workspaces.routing import Cause
+from agent_worker.workspaces.routing import CarriedRoot
 
 #: What is asked of the person, which names no agent.
 _ASKED = frozenset({"inbox", "settled"})
@@ -29,7 +29,7 @@ _OF_A_RUN = frozenset({"started", "chunk", "tool_call", "tool_result", "step", "
 
 
 async def ask_and_follow(
-    service: Service, loaded: LoadedProject, to: str, message: str, *, key: str | None, cause: Cause | None = None
+    service: Service, loaded: LoadedProject, to: str, message: str, *, key: str | None, cause: CarriedRoot | None = None
 ) -> Followed:
     address = await service.address(loaded, to)
     if key is not None and address.workspace is not None:
@@ -159,7 +159,7 @@ def _put(
     *,
     now: int,
     key: str | None,
-    cause: Cause | None = None,
+    cause: CarriedRoot | None = None,
 ) -> Row:
     """The instruction that the message becomes. Nobody waits for one who does not work."""
     receipt = hand_over(tx, loaded, to, message, now=now, key=key, cause=cause)

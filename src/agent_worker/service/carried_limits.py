@@ -16,12 +16,12 @@ from agent_worker.database.database import Transaction, WholeTransaction
 from agent_worker.service.service import Service
 from agent_worker.work import agent_rows
 from agent_worker.work.limits import WorkLimits
-from agent_worker.workspaces.routing import Cause
+from agent_worker.workspaces.routing import CarriedRoot
 
 _HOPS = WorkLimits().hops_per_root or 0
 
 
-async def cause_of(service: Service, loaded: LoadedProject, run: str | None) -> Cause | None:
+async def cause_of(service: Service, loaded: LoadedProject, run: str | None) -> CarriedRoot | None:
     """What a message comes from that such a command sends. Raises Refused where it has been passed on too often."""
     found = await service.runtime.database.read(_cause, loaded.id, run) if run else None
     if found and found.hop >= _HOPS:
@@ -30,16 +30,16 @@ async def cause_of(service: Service, loaded: LoadedProject, run: str | None) -> 
     return found
 
 
-def _cause(tx: WholeTransaction, project: str, run: str) -> Cause | None:
+def _cause(tx: WholeTransaction, project: str, run: str) -> CarriedRoot | None:
     row = tx.one(
         """select r.project, r.root, i.hop from run r
              join instruction i on i.project = r.project and i.id = r.instruction where r.id = :run""",
         run=run,
     )
-    return Cause(row["root"] if row["project"] == project else "", row["hop"] + 1) if row else None
+    return CarriedRoot(row["root"] if row["project"] == project else "", row["hop"] + 1) if row else None
 
 
-def check_waits_for_itself(tx: Transaction, cause: Cause | None, agents: Sequence[str]) -> None:
+def check_waits_for_itself(tx: Transaction, cause: CarriedRoot | None, agents: Sequence[str]) -> None:
     """An agent does one thing at a time: who is at work on a request cannot be asked by what it started for it."""
     for agent in agents if cause is not None and cause.root else ():
         at_work = tx.one(

@@ -24,7 +24,7 @@ from agent_worker.service.service import Service
 from agent_worker.work import inbox
 from agent_worker.workflows.quiet import held_up
 from agent_worker.workspaces import channel, member_rows, resources, routing, workspace_rows
-from agent_worker.workspaces.routing import Cause
+from agent_worker.workspaces.routing import CarriedRoot
 
 _OF_A_RUN = frozenset({"started", "chunk", "tool_call", "tool_result", "step", "retry", "ended"})
 
@@ -48,7 +48,7 @@ async def say_and_follow(
     text: str,
     *,
     key: str | None = None,
-    cause: Cause | None = None,
+    cause: CarriedRoot | None = None,
 ) -> Followed:
     """Say something in `@review`, and follow what comes of it."""
     address = await service.address(loaded, to)
@@ -146,7 +146,7 @@ def _say(
     *,
     now: int,
     key: str | None = None,
-    cause: Cause | None = None,
+    cause: CarriedRoot | None = None,
 ) -> SaidThere:
     receipt = hand_over(tx, loaded, to, text, now=now, key=key, cause=cause)
     if receipt.seq is not None and not receipt.woke:  # and so it is not said at all

@@ -32,7 +32,7 @@ from agent_worker.workspaces import (
     workspace_state,
 )
 from agent_worker.workspaces.channel import Message
-from agent_worker.workspaces.routing import Cause, OutgoingMessage, Receipt
+from agent_worker.workspaces.routing import CarriedRoot, OutgoingMessage, Receipt
 
 ENDS = ("done", "failed", "incomplete", "cancelled", "dead")
 
@@ -191,7 +191,7 @@ async def deliver(
     text: str,
     *,
     key: str | None = None,
-    cause: Cause | None = None,
+    cause: CarriedRoot | None = None,
 ) -> Receipt:
     routing.check_size(text)
     database, now = runtime.database.of(loaded.id), runtime.clock.micros()
@@ -261,7 +261,7 @@ def hand_over(
     *,
     now: int,
     key: str | None = None,
-    cause: Cause | None = None,
+    cause: CarriedRoot | None = None,
 ) -> Receipt:
     if to.workspace is None:
         agent = agent_id(loaded, to.agent or "")

@@ -47,7 +47,7 @@ class OutgoingMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class CarriedRoot:
     """What a message comes from that an agent sent through a door, as a person would: its limits go on."""
 
     root: str  #: '' where that is another project's
@@ -216,7 +216,7 @@ def tell_agent(
     now: int,
     sender: str = "user",
     key: str | None = None,
-    cause: Cause | None = None,
+    cause: CarriedRoot | None = None,
 ) -> Receipt:
     """A direct message from a person: personal context, answered before other work."""
     if key and (known := accepted(tx, key)):
