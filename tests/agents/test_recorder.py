@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -151,3 +152,14 @@ async def test_Q2_a_stored_tool_that_is_called_again_under_the_same_id_does_noth
     results = [await recorder.call(0, Call("c1", "channel_send", {"text": "once"})) for _ in range(2)]
     assert (await queued.texts()).count("once") == 1
     assert results[0] == results[1]
+
+
+async def test_a_call_is_not_made_when_the_answer_that_asked_for_it_is_not_stored(queued: Team) -> None:
+    made.clear()
+    recorder = recorder_of(queued, await by_hand(queued), knock)
+    call = Call("c1", "knock", {})
+    unstorable = Reply(text="\ud800", calls=(call,))  # half a character, which no column takes
+    kept, called = await asyncio.gather(recorder.keep(0, unstorable), recorder.call(0, call), return_exceptions=True)
+    assert isinstance(kept, BaseException)
+    assert not made
+    assert isinstance(called, BaseException) or not called.ok

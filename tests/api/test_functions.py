@@ -18,6 +18,7 @@ from tests.shells.served import Served, served
 from tests.teams import write_project
 
 from agent_worker import Agent, NowWaiting, Workers, tool
+from agent_worker.api.functions import OwnFunctions
 from agent_worker.testing import calls, says
 
 
@@ -62,6 +63,16 @@ async def test_a_callable_object_with_a_model_as_its_argument_is_a_tool(make: Ca
     async with make() as workers:
         assert '"item": "tea"' in await told(workers, ann)
     assert shop.ordered == [Order(item="tea", count=2)]
+
+
+def test_a_function_that_many_agents_have_is_looked_at_once() -> None:
+    async def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    functions = OwnFunctions()
+    (one,), (other,) = (functions.take(Agent(name, "mock", tools=[add])) for name in ("one", "other"))
+    assert one["schema"] is other["schema"]
 
 
 async def test_wrong_arguments_are_told_to_the_model(make: Callable[[], Workers]) -> None:

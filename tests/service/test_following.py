@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.house import house
 
 from agent_worker.backends.mock import calls, says
-from agent_worker.core.events import Ended, Event
+from agent_worker.core.events import AgentChanged, Bus, Ended, Event, WorkspaceChanged
 from agent_worker.service.run import RunRequest, run
 
 
@@ -46,3 +46,26 @@ async def test_everything_that_happens_says_in_which_project(tmp_path: Path) -> 
             "step",
         }
         assert {event.project for event in told} == {project}
+
+
+async def test_whoever_only_waits_for_the_end_is_told_nothing_before_it(tmp_path: Path) -> None:
+    async with house(tmp_path) as here:
+        here.mocks["alice"].then(calls("memory_write", key="a", value="b"), says("done, word by word"))
+        asked = RunRequest(agent="alice", message="go", project=str(here.root), brief=True)
+        stream = await run(here.service, asked)
+        told = [json.loads(item.data) async for batch in stream for item in batch]
+        await stream.close()
+    assert [each["event"] for each in told] == ["begun", "ended", "done"]
+    assert told[-1]["text"] == "done, word by word"
+
+
+def test_who_listens_for_one_agent_hears_of_it_and_of_what_is_about_nobody() -> None:
+    bus, heard = Bus(), list[Event]()
+    end = bus.listen_about("a_1", heard.append)
+    ours, others = (AgentChanged(agent=agent, name=agent, state="idle") for agent in ("a_1", "a_2"))
+    nobodys = WorkspaceChanged(workspace="w_1", state="running")
+    for event in (ours, others, nobodys):
+        bus.publish(event)
+    end()
+    bus.publish(ours)
+    assert heard == [ours, nobodys]

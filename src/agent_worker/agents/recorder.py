@@ -76,8 +76,8 @@ class RunRecorder:
         self._database = recording.database.of(job.project)
         self.reached: Reached | None = None  #: a limit met by the last step
         self._done = {n: PastStep(step.reply, dict(step.results)) for n, step in enumerate(job.past)}
-        self._kept = asyncio.Event()  # the model's answer is on disk: its calls may reach outside
-        self._kept.set()
+        self._keeping: asyncio.Future[Reached | None] | None = None  # the model's answer, on its way to the disk
+        self._noted = ""  # by what it reads from outside, as far as that is stored
         self._saying = Passage(recording.redact)
         self._turns = CallOrder()
         self._texts = CallTexts(recording.redact)
@@ -183,20 +183,12 @@ class RunRecorder:
         failpoint("step.after_call")
         self._done[step] = PastStep(reply, {})
         self._origin.asks(reply)
-        self._kept.clear()
-        try:
-            self.reached = await self._database.write(
-                keep_step,
-                self._job,
-                step,
-                reply,
-                self._terms,
-                outside=self.outside,
-                now=self._recording.clock.micros(),
-            )
-            failpoint("step.after_persist")
-        finally:
-            self._kept.set()
+        outside = "" if self._noted else self.outside
+        now = self._recording.clock.micros()
+        self._keeping = self._database.write(keep_step, self._job, step, reply, self._terms, outside=outside, now=now)
+        self.reached = await self._keeping
+        self._noted = self._noted or outside
+        failpoint("step.after_persist")
 
     async def call(self, step: int, call: Call) -> Result:
         self._show(call)
@@ -249,7 +241,8 @@ class RunRecorder:
         return await self._database.write(self._record.note, place, call, refusal)
 
     async def _reach_out(self, place: CallPosition, call: Call, tool: Tool, arguments: dict[str, Any]) -> Result:
-        await self._kept.wait()
+        if self._keeping:
+            await self._keeping  # raises when the answer could not be stored: then nothing of it is made
         known = await self._database.write(self._record.start, place, call, tool)
         if known is not None:
             return known

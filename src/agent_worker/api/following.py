@@ -24,7 +24,7 @@ class Follows(Asking, Following, Protocol):
 
 async def ask_agent(workers: Follows, agent: str, text: str, key: str) -> Answer[str]:
     """The answer to a question, or that it waits for a person."""
-    async with closing_stream(follow_agent(workers, agent, text, key, leaves=True)) as events:
+    async with closing_stream(follow_agent(workers, agent, text, key, leaves=True, brief=True)) as events:
         async for event in events:
             if isinstance(event, Answer):
                 return event
@@ -41,10 +41,11 @@ async def run_team(workers: Follows, team: str, message: str | None, tag: str, p
 
 
 async def follow_agent(
-    workers: Follows, agent: str, text: str, key: str, *, leaves: bool
+    workers: Follows, agent: str, text: str, key: str, *, leaves: bool, brief: bool = False
 ) -> AsyncIterator[StreamEvent]:
-    """`leaves`: it ends where the work waits for a person."""
-    request = {"agent": agent, "message": text, "key": key, "leaves": leaves, "project": workers.project}
+    """`leaves`: it ends where the work waits for a person. `brief`: nothing is told before the end."""
+    request = {"agent": agent, "message": text, "key": key, "leaves": leaves, "brief": brief}
+    request["project"] = workers.project
     async with closing_stream(await workers.follow("run", **request)) as items:
         async for data in items:
             if data["event"] == "done":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakValueDictionary
 
 from agent_worker.api.values import Agent, FunctionTool
 from agent_worker.core.errors import AgentWorkerError
@@ -13,6 +14,8 @@ class OwnFunctions:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], Any] = {}
+        # A hundred agents may have the same function: it is looked at once. As long as one has it, its id is its own.
+        self._made: WeakValueDictionary[tuple[int, float], Any] = WeakValueDictionary()
 
     def take(self, agent: Agent) -> list[dict[str, Any]]:
         """Keep the functions of an agent; what a runtime is told of them. BadInput for one that cannot be a tool."""
@@ -21,7 +24,10 @@ class OwnFunctions:
     def _take(self, agent: str, tool: FunctionTool) -> dict[str, Any]:
         from agent_worker.core.python_function import PythonFunction  # pydantic: for those who have functions
 
-        made = PythonFunction(tool.function, f"{agent}: {tool.name}", limit=tool.within)
+        made = self._made.get((id(tool.function), tool.within))
+        if made is None:
+            made = PythonFunction(tool.function, f"{agent}: {tool.name}", limit=tool.within)
+            self._made[id(tool.function), tool.within] = made
         self._known[agent, tool.name] = made
         return {
             "name": tool.name,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
@@ -403,6 +403,7 @@ class Bus:
         self._capacity = capacity
         self._listeners: list[tuple[Callable[[Any], None], tuple[type[Event], ...]]] = []
         self._hearing: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}  # who hears which, found once
+        self._by_agent: dict[str, list[Callable[[Any], None]]] = {}
         self._subscribers: set[Subscription] = set()
         self._waiting: list[Callable[[], None]] = []
         self._closed = False
@@ -433,6 +434,25 @@ class Bus:
 
         return end
 
+    def listen_about(self, agent: str, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Call `listener` with every event that names this agent or none: what others do costs it nothing. The returned
+        function ends that."""
+        self._by_agent.setdefault(agent, []).append(listener)
+
+        def end() -> None:
+            heard = self._by_agent[agent]
+            heard.remove(listener)
+            if not heard:
+                del self._by_agent[agent]
+
+        return end
+
+    def _about(self, event: Event) -> Iterable[Callable[[Any], None]]:
+        agent: str | None = getattr(event, "agent", None)
+        if agent:
+            return tuple(self._by_agent.get(agent, ()))
+        return [listener for listeners in self._by_agent.values() for listener in listeners]
+
     def _who_hears(self, kind: type[Event]) -> tuple[Callable[[Any], None], ...]:
         if (known := self._hearing.get(kind)) is None:
             known = tuple(listener for listener, kinds in self._listeners if issubclass(kind, kinds))
@@ -450,7 +470,7 @@ class Bus:
         self._subscribers.discard(subscription)
 
     def publish(self, event: Event) -> None:
-        for listener in self._who_hears(type(event)):
+        for listener in (*self._who_hears(type(event)), *self._about(event)):
             try:
                 listener(event)
             except Exception:  # boundary: what is told was committed, and others wait for their answer

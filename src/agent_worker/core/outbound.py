@@ -10,6 +10,7 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 from agent_worker.core.errors import BadInput
@@ -17,6 +18,7 @@ from agent_worker.core.later import dataclass, pattern
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
+_REMEMBERED = 256  # addresses: each is looked at again with every request
 _LOCAL_NAMES = ("localhost", "local", "internal", "intranet", "lan", "home.arpa")
 _NUMBER = pattern(r"(0x[0-9a-f]*|\d+)\Z")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
@@ -36,6 +38,7 @@ class Patience:
 NOT_TOO_LONG = Patience()
 
 
+@lru_cache(_REMEMBERED)
 def check_url(url: str, *, allow_local: bool = False) -> str:
     """The address without a slash at its end. BadInput when it is malformed, or leads into the local network."""
     if url != url.strip() or any(ord(c) <= 32 or c == "\\" for c in url):
@@ -80,10 +83,12 @@ def literal(host: str) -> IPAddress | None:
     return None
 
 
+@lru_cache(_REMEMBERED)
 def host_of(url: str) -> str:
     return _split(url).hostname or ""
 
 
+@lru_cache(_REMEMBERED)
 def is_local(url: str) -> bool:
     """Does the address lie in the local network, by its text?"""
     host = host_of(url)

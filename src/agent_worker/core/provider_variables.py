@@ -7,6 +7,7 @@ spoken to is told in backends/models/providers.py.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.suggestion import slip_of
@@ -55,6 +56,7 @@ def more_of(provider: str) -> tuple[str, ...]:
     return (*([ADDRESSES[provider]] if provider in ADDRESSES else []), *HEADERS.get(provider, ()))
 
 
+@lru_cache(256)
 def owner_of(variable: str) -> str:
     """The provider that this variable belongs to; '' when it is nobody's."""
     return next((name for name in KEYS if variable in (*KEYS[name], *more_of(name))), "")

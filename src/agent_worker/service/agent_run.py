@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 
 from agent_worker.agents.loader import LoadedProject
@@ -25,6 +25,8 @@ from agent_worker.workspaces.routing import CarriedRoot
 
 #: What is asked of the person, which names no agent.
 _ASKED = frozenset({"inbox", "settled"})
+#: What may come of work that whoever only waits for its end has to hear.
+_ENDS_IT = frozenset({"ended", "agent", "waiting", *_ASKED})
 _OF_A_RUN = frozenset({"started", "chunk", "tool_call", "tool_result", "step", "retry", "ended"})
 
 
@@ -51,6 +53,7 @@ def _about(loaded: LoadedProject, work: Row) -> Filter:
 class AgentRun(Followed):
     def __init__(self, service: Service, loaded: LoadedProject, follower: Follower, work: Row) -> None:
         super().__init__(service, follower)
+        self._loaded = loaded
         self._database = service.database(loaded)
         self._work = work
         self._runs: dict[str, bool] = {}  # whether a run is at our work
@@ -68,6 +71,9 @@ class AgentRun(Followed):
     def begun(self) -> dict[str, str]:
         return {"work": self._work["id"]}
 
+    def be_brief(self) -> None:
+        self._follower.narrow(replace(_about(self._loaded, self._work), kinds=_ENDS_IT))
+
     async def _is_part(self, told: EventRecord) -> bool:
         if told.kind == "waiting":
             return bool(told.record()["agent"] == self._work["agent"])
@@ -77,10 +83,20 @@ class AgentRun(Followed):
             return asked and await self._database.read(_is_about, record["id"], self._work["work"])
         if told.kind not in _OF_A_RUN:
             return False
-        run = told.record()["run"]
+        record = told.record()
+        run = record["run"]
         if run not in self._runs:
-            self._runs[run] = await self._database.read(_is_at, run, self._work["id"])
+            is_ours = record.get("instruction") == self._work["id"]
+            self._runs[run] = is_ours or await self._database.read(_is_at, run, self._work["id"])
         return self._runs[run]
+
+    def _may_end(self, told: EventRecord) -> bool:
+        match told.kind:
+            case "agent":
+                return bool(told.record()["state"] != "running")
+            case "waiting":
+                return told.record()["what"] in ("key", "person")
+        return super()._may_end(told)
 
     async def _is_over(self) -> bool:
         row = await self._database.read(_work_by_id, self._work["id"])
@@ -93,10 +109,9 @@ class AgentRun(Followed):
         return bool(row["state"] == "waiting" or (row["state"] == "queued" and self._lacks_key(self._work["agent"])))
 
     async def _conclude(self) -> Served | AgentWorkerError:
-        row = await self._database.read(_work_by_id, self._work["id"])
+        row, usage = await self._database.read(_came_of, self._work["id"])
         if self.leaves_when_asked and self._waits(row):
             items = await self._database.read(inbox.asked_by_work, self._work["work"])
-            usage = await self._database.read(_usage, self._work["id"])
             return waiting_for(items, [self._lacks_key(self._work["agent"])], self._tools, usage)
         if row["state"] not in ENDS and row["held_by"]:
             return _kept(row)
@@ -104,7 +119,6 @@ class AgentRun(Followed):
             return STOPPING
         if row["state"] in ("failed", "dead", "cancelled"):
             return Permanent(row["reason"] or row["state"], hint=f"agent-worker explain {row['run'] or ''}".strip())
-        usage = await self._database.read(_usage, self._work["id"])
         return Served(row["answer"] or "", self._tools, usage, row["state"], row["reason"], run=row["run"] or "")
 
 
@@ -196,6 +210,10 @@ def _work_by_id(tx: Transaction, id: str) -> Row:
     )
     assert row is not None
     return row
+
+
+def _came_of(tx: Transaction, id: str) -> tuple[Row, UsageTotals]:
+    return _work_by_id(tx, id), _usage(tx, id)
 
 
 def _is_at(tx: Transaction, run: str, work: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -218,8 +218,14 @@ class _Listener:
         self._bytes = 0
         self._behind = False
         self._stirred = asyncio.Event()
-        self._unlisten = bus.listen(self._hear)
+        self._bus = bus
+        self._unlisten = self._listen()
         self._ending = asyncio.create_task(self._end())
+
+    def _listen(self) -> Callable[[], None]:
+        return (
+            self._bus.listen_about(agent, self._hear) if (agent := self._wanted.agent) else self._bus.listen(self._hear)
+        )
 
     def close(self) -> None:
         self._unlisten()
@@ -228,6 +234,9 @@ class _Listener:
 
     def narrow(self, wanted: Filter) -> None:
         self._wanted = wanted
+        if not self._behind:
+            self._unlisten()
+            self._unlisten = self._listen()
         self._heard = deque(event for event in self._heard if wanted.wants_event(event))
         self._bytes = sum(map(_size, self._heard))
 

@@ -92,7 +92,7 @@ class Followed(ABC):
         async for batch in self._unless_asked():
             if shown := await self._shown(batch):
                 yield shown
-            if any(told.kind not in _GOES_ON for told in batch) and await self._is_over():
+            if any(map(self._may_end, batch)) and await self._is_over():
                 # It may have ended while this batch was read: what it said before that is still to come.
                 async for rest in self._follower.rest():
                     if shown := await self._shown(rest):
@@ -106,6 +106,10 @@ class Followed(ABC):
             return
         async for batch in self._followed():
             yield batch
+
+    def _may_end(self, told: EventRecord) -> bool:
+        """Whether it may be over after this, so that it is worth a look."""
+        return told.kind not in _GOES_ON
 
     def _lacks_key(self, agent: str) -> Waiting | None:
         """What an agent waits for, if that is a key, which only a person can bring."""
@@ -143,6 +147,9 @@ class Followed(ABC):
                 return
             except Lagging:
                 self._follower = self._follower.again()
+
+    def be_brief(self) -> None:  # noqa: B027  # a team has no such way: all that happens in it is told
+        """Tell nothing before what ends it, where that can be left out."""
 
     @abstractmethod
     def begun(self) -> dict[str, Any]:

@@ -53,6 +53,7 @@ class RunRequest:
     trust: bool = False  #: approve what the workflow or agent could execute, as it is now
     model: ModelName | None = None  #: of all members of the workflow that use one
     leaves: bool = False  #: where it waits for the person's word or a key, `run` ends, and the work is kept
+    brief: bool = False  #: of a question to an agent, `run` tells nothing before what ends it
     attended: bool = False  #: somebody is there who resumes it if a limit pauses it: `run` goes on telling
     cause: str | None = None  #: the run of an agent that asks by a command: the limits of what it works on go on
     key: str | None = None  #: of what `alice` or `@review` is told: given again, what became of the first is told
@@ -68,6 +69,8 @@ async def run(service: Service, request: Flat[RunRequest]) -> Stream:
     """
     play = await begin_work(service, request)
     play.leaves_when_asked = request.leaves
+    if request.brief:
+        play.be_brief()
     return play
 
 

@@ -175,11 +175,7 @@ def price_of(tokens: int, usd: float | None, *, guessed: bool) -> tuple[float, b
 
 def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
     """Write a cost into the ledger and the tallies: millionths of a dollar, estimated when nobody told them."""
-    cost = _enter(tx, account, item, now=now)
-    if cost:
-        _add(tx, "root", account.root, "", **cost)
-        _add(tx, "agent", account.agent, day_of(now), **cost)
-    return cost.get("micros", 0)
+    return _enter(tx, account, item, now=now).get("micros", 0)
 
 
 #: The scope of tallies of what it cost an agent, each day, to learn from its runs.
@@ -199,12 +195,7 @@ JUDGING: Literal["judging"] = "judging"  #: the same of what it cost to ask a mo
 
 def charge_judged(tx: Transaction, account: Payer, item: Charge, *, now: int) -> None:
     """Charge for a small question about an agent; in a round it belongs to no request, and `root` is ''."""
-    cost = _enter(tx, account, item, now=now)
-    if cost and account.root:
-        _add(tx, "root", account.root, "", **cost)
-    if cost:
-        _add(tx, "agent", account.agent, day_of(now), **cost)
-    micros = cost.get("micros", 0)
+    micros = _enter(tx, account, item, now=now).get("micros", 0)
     more = {"runs": 1, "tokens": item.tokens, "micros": micros, "estimated": micros if item.estimated else 0}
     _add(tx, JUDGING, account.agent, day_of(now), **more)
 
@@ -229,7 +220,10 @@ def charge_project(tx: Transaction, item: Charge, *, now: int) -> None:
 
 
 def _enter(tx: Transaction, account: Payer, item: Charge, *, now: int) -> dict[str, int]:
-    """Enter a cost into the ledger and the day of the project; what it adds to a tally, nothing if it is nothing."""
+    """Enter a cost into the ledger and all tallies; what it adds to each, nothing if it is nothing.
+
+    Without an agent, or without a request, only the others are added to.
+    """
     tokens = item.tokens
     usd, estimated = price_of(tokens, item.usd, guessed=item.guessed)
     micros = round(usd * 1e6)
@@ -253,7 +247,7 @@ def _enter(tx: Transaction, account: Payer, item: Charge, *, now: int) -> dict[s
         at=now,
     )
     cost = {"tokens": tokens, "micros": micros, "estimated": micros if estimated else 0}
-    _add(tx, "project", "", day_of(now), **cost)
+    _add_to_all(tx, account, day_of(now), **cost)
     return cost
 
 
@@ -267,6 +261,28 @@ def forgive(tx: Transaction, scope: Literal["root", "agent", "project"], key: st
         key=key,
         day=day,
         hops=hops,
+    )
+
+
+def _add_to_all(tx: Transaction, account: Payer, day: str, **cost: int) -> None:
+    """As `_add` for the request, the day of the agent and that of the project, in one statement: every step does it."""
+    if not account.agent or not account.root:
+        for scope, key, when in (("project", "", day), ("agent", account.agent, day), ("root", account.root, "")):
+            if key or scope == "project":
+                _add(tx, scope, key, when, **cost)
+        return
+    tx.run(
+        """insert into tally(project, scope, key, day, runs, tokens, micros, estimated)
+           values (:project, 'project', '', :day, 0, :tokens, :micros, :estimated),
+                  (:project, 'agent', :agent, :day, 0, :tokens, :micros, :estimated),
+                  (:project, 'root', :root, '', 0, :tokens, :micros, :estimated)
+           on conflict (project, scope, key, day) do update
+              set tokens = tally.tokens + :tokens, micros = tally.micros + :micros,
+                  estimated = tally.estimated + :estimated""",
+        agent=account.agent,
+        root=account.root,
+        day=day,
+        **cost,
     )
 
 

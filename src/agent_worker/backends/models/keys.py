@@ -115,11 +115,10 @@ class KeyRing:
             if value := values.get(name):
                 return value, source
         provider = owner_of(name)
-        # All that a client brought for a provider goes together, or its address would be used with another's key.
-        if can_use(provider, {**self.environ, **project, **self._stored}) if provider in KEYS else True:
+        if not (value := self._brought.get(provider, {}).get(name)):
             return None
-        value = self._brought.get(provider, {}).get(name)
-        return (value, "client") if value else None
+        # All that a client brought for a provider goes together, or its address would be used with another's key.
+        return None if can_use(provider, {**self.environ, **project, **self._stored}) else (value, "client")
 
     def listing(self, root: Path | None = None) -> list[KeyFound]:
         """Every key there is for a project, in the order of providers."""
