@@ -46,6 +46,13 @@ def test_the_contents_have_the_sections_that_people_look_for(pages: Pages) -> No
     assert [title for title in titles if title in SECTIONS] == SECTIONS
 
 
+def test_each_decision_has_a_number_of_its_own() -> None:
+    numbers = [int(file.name[:4]) for file in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+    assert numbers == [*range(1, len(numbers) + 1)]
+    for file in (ROOT / "docs" / "decisions").glob("*.md"):
+        assert file.read_text("utf-8").startswith(f"# {int(file.name[:4])}. "), file.name
+
+
 @pytest.mark.parametrize(
     ("link", "why"),
     [
