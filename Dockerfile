@@ -1,5 +1,5 @@
 # The daemon in a container; everything it keeps is in the volume /home/worker/.agent-worker, a project is mounted at
-# /project. Not built by our tests.
+# /project. What it runs is tried by tests/test_container.py without a container; no test builds it.
 #
 #   docker build -t agent-worker .
 #   docker run -d --name agent-worker -v agent-worker:/home/worker/.agent-worker -v "$PWD:/project" agent-worker
@@ -22,5 +22,6 @@ USER worker
 WORKDIR /project
 VOLUME /home/worker/.agent-worker
 STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=30s --timeout=10s --start-period=20s CMD ["agent-worker", "daemon", "status"]
 ENTRYPOINT ["tini", "--"]
 CMD ["agent-worker", "daemon", "run"]

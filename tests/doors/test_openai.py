@@ -114,6 +114,7 @@ def test_a_team_is_started_for_one_question_and_ends(client: openai.OpenAI, daem
     for text in ("look at this", "and at that"):
         answer = client.responses.create(model="@review", input=text, metadata={"target": "x", "unknown": "y"})
         assert (answer.status, answer.output_text) == ("completed", f"I have looked at this: {text}")
+        assert answer.agent_worker["woke"] == ["alice"], "the desk, as nobody was called on"  # type: ignore[attr-defined]
     found = daemon.client.request("GET", daemon.query("/instances"))[1]
     assert {each["name"]: each["state"] for each in found if ":v" in each["name"]} == {"review:v1": "stopped"}
 

@@ -125,6 +125,7 @@ async def test_agents_are_called_together_for_one_question(door: Door) -> None:
         team = await ask(client, "team_start", project=root(door), agents=["bob", "alice"], message="go")
         ended = await until_over(client, team)
         assert [each["sender"] for each in ended["said"]] == ["bob", "alice"]
+        assert ended["woke"] == ["bob"], "whom the question called on, and not whom those called on"
         for wrong in ([], ["bob", "nobody"]):
             refused = await client.call_tool("team_start", {"project": root(door), "agents": wrong, "message": "go"})
             assert refused.is_error

@@ -7,6 +7,7 @@ what came of it is read from what it left in the database.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.errors import AgentWorkerError, NotFound
@@ -17,7 +18,7 @@ from agent_worker.service.service import Service
 from agent_worker.work import inbox, open_work
 from agent_worker.workflows.quiet import kept_by
 from agent_worker.workflows.summary import Summary, summarise
-from agent_worker.workspaces import member_rows
+from agent_worker.workspaces import deliveries, member_rows
 from agent_worker.workspaces.resources import whole_text
 
 FORGOTTEN = "it has ended, and its workspace keeps nothing (provider: memory)"
@@ -25,22 +26,23 @@ FORGOTTEN = "it has ended, and its workspace keeps nothing (provider: memory)"
 
 async def take_up_instance(service: Service, loaded: LoadedProject, id: str) -> Followed:
     """Follow an instance by the id of its workspace. It may be over."""
-    follower, row = await listening(service, partial(service.read, loaded, _instance, id))
+    follower, (row, woke) = await listening(service, partial(service.read, loaded, _begun, id))
     follower.narrow(Filter(workspace=id))
-    made = InstanceRun(service, loaded, follower, row)
+    made = InstanceRun(service, loaded, follower, row, woke)
     made.may_be_over = True
     return made
 
 
 class InstanceRun(Followed):
-    def __init__(self, service: Service, loaded: LoadedProject, follower: Follower, row: Row) -> None:
+    def __init__(self, service: Service, loaded: LoadedProject, follower: Follower, row: Row, woke: list[str]) -> None:
         super().__init__(service, follower)
         self._database = service.database(loaded)
         self._id: str = row["id"]
+        self._woke = woke  # whom its first words called on
         self._content = ""  # of one that keeps nothing, what was heard
 
-    def begun(self) -> dict[str, str]:
-        return {"workflow": self._id}
+    def begun(self) -> dict[str, Any]:
+        return {"workflow": self._id, "woke": self._woke}
 
     async def _is_part(self, told: EventRecord) -> bool:
         if told.kind == "message" and (record := told.record())["sender"] not in ("user", "system"):
@@ -72,6 +74,11 @@ class InstanceRun(Followed):
             keys = [self._lacks_key(agent) for agent in members.values()]
             return waiting_for(items, keys, self._tools, usage, content)
         return Served(content, self._tools, usage, summary.outcome, summary.reason, summary)
+
+
+def _begun(tx: Transaction, id: str) -> tuple[Row, list[str]]:
+    row = _instance(tx, id)
+    return row, deliveries.called_on_first(tx, id, since=row["started_at"])
 
 
 def _instance(tx: Transaction, id: str) -> Row:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 from agent_worker.agents.loader import LoadedProject
@@ -33,6 +33,7 @@ from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.work import inbox, open_work
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.start import Start
+from agent_worker.workspaces import deliveries
 from agent_worker.workspaces.resources import whole_text
 
 TEAM = "team"  #: the name of a workflow made up on the spot; its tag is new each time
@@ -127,16 +128,29 @@ async def _follow_team(
     service: Service, starting: Coroutine[Any, Any, Instance], *, attended: bool = False
 ) -> Followed:
     ended = asyncio.Event()
-    follower, running = await listening(service, lambda: starting, until=ended)
+
+    async def start() -> tuple[Instance, list[str]]:
+        running = await starting
+        return running, await running.database.read(deliveries.called_on_first, running.id, since=running.started_at)
+
+    follower, (running, woke) = await listening(service, start, until=ended)
     follower.narrow(Filter(workspace=running.id))
-    return _TeamRun(service, follower, running, ended, attended=attended)
+    return _TeamRun(service, follower, running, ended, attended=attended, woke=woke)
 
 
 class _TeamRun(Followed):
     def __init__(
-        self, service: Service, follower: Follower, running: Instance, ended: asyncio.Event, *, attended: bool
+        self,
+        service: Service,
+        follower: Follower,
+        running: Instance,
+        ended: asyncio.Event,
+        *,
+        attended: bool,
+        woke: list[str],
     ) -> None:
         super().__init__(service, follower)
+        self._woke = woke  # whom its first words called on
         self._ended = ended
         self._running = running
         self._content = ""
@@ -157,8 +171,8 @@ class _TeamRun(Followed):
         if not await self._running.is_kept():
             await self._service.stop(self._running, reason=GONE)
 
-    def begun(self) -> dict[str, str]:
-        return {"workflow": self._running.name}
+    def begun(self) -> dict[str, Any]:
+        return {"workflow": self._running.name, "woke": self._woke}
 
     async def _end_with(self, happened: asyncio.Event) -> None:
         await happened.wait()
@@ -185,6 +199,10 @@ class _TeamRun(Followed):
         )
 
     async def _conclude(self) -> Served | AgentWorkerError:
+        came = await self._came()
+        return replace(came, woke=self._woke) if isinstance(came, Served) else came
+
+    async def _came(self) -> Served | AgentWorkerError:
         if self._waits:
             items = await self._running.database.read(inbox.asked_in, self._running.id)
             so_far = await self._running.so_far()

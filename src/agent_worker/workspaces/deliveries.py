@@ -21,6 +21,23 @@ def deliver(tx: Transaction, message: Message, agent: str) -> None:
     )
 
 
+def called_on_first(tx: Transaction, workspace: str, *, since: int) -> list[str]:
+    """The members whom an instance that began then called on with its first words, before anybody answered."""
+    rows = tx.all(
+        """select b.name from message m
+             join delivery d on d.project = :project and d.message = m.id
+             join member b on b.project = :project and b.workspace = m.workspace and b.agent = d.agent
+            where m.project = :project and m.workspace = :workspace and m.sender = 'user' and m.at >= :since
+              and not exists (
+                select 1 from message e where e.project = :project and e.workspace = m.workspace and e.at >= :since
+                   and e.seq < m.seq and e.sender not in ('user', 'system'))
+            order by m.seq, b.name""",
+        workspace=workspace,
+        since=since,
+    )
+    return list(dict.fromkeys(row["name"] for row in rows))
+
+
 def open_for(tx: Transaction, agent: str, workspace: str, *, limit: int = 50) -> list[Row]:
     """The inbox: open deliveries with their messages, oldest first."""
     return tx.all(
