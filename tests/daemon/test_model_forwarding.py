@@ -230,6 +230,21 @@ async def test_when_a_program_hangs_up_its_model_is_not_listened_to_any_more(
         await asyncio.gather(*model._connections, return_exceptions=True)
 
 
+@pytest.mark.parametrize("body", [PROMPT, STREAMED])
+async def test_what_was_used_by_the_token_of_a_run_is_counted_for_it(
+    daemon: Daemon, model: ModelServer, body: bytes
+) -> None:
+    """Also by a command, of which its program knows nothing."""
+    entry, other = daemon.run(model), daemon.run(model, "r_2")
+    await daemon.asked(by(entry.token), body=body)
+    once = entry.used
+    assert once.input > 0
+    assert once.output > 0
+    await daemon.asked(by(entry.token), body=body)
+    assert entry.used == once.plus(once)
+    assert other.used.is_nothing
+
+
 async def test_a_long_conversation_fits(daemon: Daemon, model: ModelServer) -> None:
     entry, long = daemon.run(model), json.dumps({"messages": ["x" * LARGEST_BODY]}).encode()
     assert (await daemon.asked(by(entry.token), body=long)).status == 200

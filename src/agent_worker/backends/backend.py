@@ -34,6 +34,20 @@ class Usage:
     def is_nothing(self) -> bool:
         return not self.tokens and not self.usd
 
+    def plus(self, more: Usage) -> Usage:
+        """Both, by their tokens."""
+        return replace(
+            self, input=self.input + more.input, cached=self.cached + more.cached, output=self.output + more.output
+        )
+
+    def at_least(self, seen: Usage) -> Usage:
+        """The same, with all tokens that were seen to be used: what is paid for the rest is a guess by their number."""
+        if seen.input <= self.input and seen.output <= self.output:
+            return self
+        input, output = max(self.input, seen.input), max(self.output, seen.output)
+        usd = self.usd * (input + output) / self.tokens if self.usd is not None and self.tokens else None
+        return Usage(input, max(self.cached, seen.cached), output, usd, self.guessed or usd is not None)
+
     @property
     def plausible(self) -> Usage:
         """The same within what can be counted: the numbers come from outside, and nobody earns money by a step."""

@@ -101,7 +101,7 @@ class OneShot:
 
     async def work(self, turn: Turn, sink: StepSink) -> AsyncGenerator[Outcome]:
         entry = self._program.enter(turn.run)
-        book = _Log(sink, len(turn.past), sessions.session_of(turn.past, self._program.backend))
+        book = _Log(sink, len(turn.past), sessions.session_of(turn.past, self._program.backend), entry)
         talk = asyncio.create_task(self._talk(turn, entry, book), name=f"{self._program.backend} {turn.run}")
         try:
             text = await self._answer(entry, book, talk)
@@ -190,6 +190,7 @@ class _Log:
     sink: StepSink
     step: int
     session: Session
+    entry: ToolEndpoint
     answer: asyncio.Future[str] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     usage: Usage = field(default_factory=Usage)
     started: bool = False
@@ -227,15 +228,20 @@ class _Log:
 
     async def pay(self) -> None:
         """Charge what was used, with the session if the run is still ours: a later run must not pay for it again."""
-        if self.usage.is_nothing:
+        if self._all_used.is_nothing:
             return
         try:
             await self.sink.keep(self.step, self.so_far())
         except Fenced:
-            self.sink.spent(self.usage)
+            self.sink.spent(self._all_used)
+
+    @property
+    def _all_used(self) -> Usage:
+        """What the program told, and what commands of it used beside by the token of the run."""
+        return self.usage.at_least(self.entry.used)
 
     def so_far(self, call: Call | None = None) -> Reply:
-        return self.session.kept(usage=self.usage, call=call)
+        return replace(self.session.kept(usage=self.usage, call=call), usage=self._all_used)
 
 
 def _arguments(text: str) -> dict[str, Any]:

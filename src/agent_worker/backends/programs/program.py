@@ -18,6 +18,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
+from agent_worker.backends.backend import Usage
 from agent_worker.backends.models.providers import AS_NAMED, NOTHING_APPROVED, PROVIDERS, Approval, Endpoint, route
 from agent_worker.core.errors import Permanent
 from agent_worker.core.later import dataclass
@@ -149,6 +150,7 @@ class ToolEndpoint:
     token: str = field(repr=False)
     run: str = ""
     model: LentModel | None = None  #: that this run may use, by its token
+    used: Usage = field(default_factory=Usage)  #: by its token, as the answers of that model said
     listed: asyncio.Event = field(default_factory=asyncio.Event)  #: the program has asked for the tools
     waiting: asyncio.Event = field(default_factory=asyncio.Event)  #: a call waits for a person: lay the work aside
     unanswered: tuple[int, Call] | None = None  #: that call, with its step

@@ -1,8 +1,9 @@
 """The way of a coding program to its model: its request with the key that the program itself is never given.
 
 A program holds the token of its run and no more; so does every command that it runs. Whichever header the token came
-in leaves with the key instead, to the one address that this run's model is at. Nothing of a request or an answer is
-read or kept here: the program tells what it used. Above: request_guard.py knows the token. Below: the model client.
+in leaves with the key instead, to the one address that this run's model is at. Nothing is kept here, and nothing is
+read but how much an answer says was used: a command may ask the model too, and its program knows nothing of it. Above:
+request_guard.py knows the token. Below: the model client.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 from collections.abc import Iterable
 
 from agent_worker.backends.models.model_client import ModelAddress, ModelAnswer, ModelClient
+from agent_worker.backends.models.passing_usage import PassingUsage
 from agent_worker.backends.programs.program import MODEL_PATH, LentModel, ToolEndpoint
 from agent_worker.core.errors import BackendFailure, Permanent
 from agent_worker.core.outbound import Patience
@@ -70,7 +72,7 @@ class _Forwarding:
         try:
             async with self._client.post(address, path + (query and f"?{query}"), headers, body) as answer:
                 begun = True
-                await _answer(answer, send)
+                await _answer(answer, send, entry)
         except BackendFailure as failure:
             if begun:  # a cut that the program sees as one, and may try again after
                 return scope["extensions"]["agent_worker"]["drop"]()  # type: ignore[no-any-return]
@@ -97,11 +99,16 @@ def with_key(headers: Iterable[tuple[bytes, bytes]], token: str, key: str) -> di
     return sent
 
 
-async def _answer(answer: ModelAnswer, send: Send) -> None:
+async def _answer(answer: ModelAnswer, send: Send, entry: ToolEndpoint) -> None:
+    usage = PassingUsage(streamed="text/event-stream" in answer.header("content-type"))
     headers = [(name, value) for name, value in answer.headers() if name not in _NOT_ANSWERED]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    async for chunk in answer.chunks():
-        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    try:
+        async for chunk in answer.chunks():
+            usage.feed(chunk)
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    finally:  # what was cut off was used as well
+        entry.used = entry.used.plus(usage.found)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
