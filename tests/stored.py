@@ -62,6 +62,7 @@ accepted = _view("accepted", order="at, key")
 agents = _view("agent")
 answer_links = _view("answer_link", order="ends_at, digest")
 audit = _view("audit", order="n")
+closed_gates = _view("closed_gate", order="key")  #: keys that providers refused
 calls = _view("call", _OF_RUN, "at, step, id")  #: of tools
 deliveries = _view("delivery", "t.agent", "workspace, seq, agent")  #: what was brought to whom
 documents = _view("document", order="at, name, n")  #: each revision
@@ -84,6 +85,7 @@ steps = _view("step", _OF_RUN, "at, work, n")
 talk = _view("talk", "t.agent", "at, agent, context, seq")  #: the threads of all agents
 tallies = _view("tally", order="scope, key, day")
 votes = _view("vote", order="at, voter")
+watches = _view("watch", order="project, host")  #: where what is written is followed
 workspaces = _view("workspace")
 
 
@@ -104,7 +106,7 @@ def schema(tx: Reader) -> list[Row]:
 
 def everything(tx: Reader) -> dict[str, list[Row]]:
     """All rows of all tables, by their names."""
-    return {each["name"]: _view(each["name"])(tx) for each in schema(tx) if each["type"] == "table"}
+    return {each["name"]: _view(each["name"], order="1")(tx) for each in schema(tx) if each["type"] == "table"}
 
 
 def add(tx: Writer, table: str, **columns: object) -> None:

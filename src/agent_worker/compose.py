@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agent_worker.agents import deletion
 from agent_worker.agents.backend_factory import BackendFactory
+from agent_worker.agents.host_signals import HostSignals
 from agent_worker.agents.hosting import Hosting, lasting_id, this_host
 from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.loader import Loader
@@ -26,6 +27,7 @@ from agent_worker.agents.recorder import RecorderContext
 from agent_worker.agents.registry import Registry
 from agent_worker.agents.slots import Slots
 from agent_worker.agents.supervisor import Supervisor
+from agent_worker.agents.terms import shared_key
 from agent_worker.agents.waiting import WaitingAgent, Waits
 from agent_worker.backends.models.keys import KeyRing
 from agent_worker.backends.models.model_api import Catalogue
@@ -33,7 +35,7 @@ from agent_worker.backends.models.prices import PriceList
 from agent_worker.backends.models.providers import NOTHING_APPROVED, Approval
 from agent_worker.backends.programs.program import ProgramHost, ToolAccess, owner_of
 from agent_worker.backends.programs.sessions import forget_sessions
-from agent_worker.core.clock import Clock, SystemClock
+from agent_worker.core.clock import Clock, SharedClock, SystemClock
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BadInput, StorageFault
 from agent_worker.core.events import Bus, WorkspaceChanged
@@ -144,6 +146,7 @@ async def _wired(
 ) -> Runtime:
     """Open and connect everything one process needs. What was opened last is closed first."""
     bus = Bus()
+    own, clock = clock, SharedClock(clock) if _is_shared(settings) else clock
     redact.register(secrets_in(os.environ))
     database, locks = await _open_database(settings, bus, redact, closing)
     factory = _factory(settings, clock, tool_access, redact, closing)
@@ -156,16 +159,20 @@ async def _wired(
     closing.push_async_callback(log_files.close)
     kept = timedelta(seconds=settings.chosen.keep_prompts)
     allowed = partial(_is_allowed, factory.gate, registry)
-    hosting, personal = _hosting(settings, database, clock), None
-    if hosting:
+    limiter, waits, personal = Limiter(clock, settings.chance), Waits(bus, clock, redact), None
+    recording = RecorderContext(database, bus, clock, redact, PromptTexts(kept), allowed)
+    hosting, signals = _hosting(settings, database, clock, own, limiter, waits, bus)
+    if hosting and signals:
+        limiter.key_of = partial(shared_key, env=factory.keys.of())
         closing.push_async_callback(hosting.close)
+        closing.push_async_callback(signals.close)
         me, home = hosting.me.id, settings.trust
         personal = PersonalFiles(database, bus, clock, registry, log_files, host=me, home=home)
         closing.push_async_callback(personal.close)
-    keep = personal.keep if personal else None
-    recording = RecorderContext(database, bus, clock, redact, PromptTexts(kept), allowed, keep)
+        recording = replace(recording, kept=personal.keep, tell_written=signals.tell)
     public = PublicMemory(database, clock)
-    shared = replace(_shared_by_loops(settings, recording, registry, public, hosting), personal=personal)
+    shared = LoopContext(recording, registry, limiter, _slots(settings), waits, public)
+    shared = replace(shared, space=settings.space, hosting=hosting, personal=personal)
     supervisor = Supervisor(shared)
     factory.functions.tell = partial(_tell_wait, supervisor.waits)
     closing.push_async_callback(_end_quick, database, supervisor.owner, clock, settings.programs)
@@ -179,7 +186,7 @@ async def _wired(
     closing.push_async_callback(proposal_timer.close)
     remotes = Remotes(settings.trust.beneath("remote")) if settings.trust else None
     runtime = Runtime(database, bus, clock, registry, loader, supervisor, log_files, factory.gate, factory, public)
-    runtime = replace(runtime, remotes=remotes, programs=settings.programs, personal=personal)
+    runtime = replace(runtime, remotes=remotes, programs=settings.programs, personal=personal, signals=signals)
     runtime = replace(runtime, home=settings.trust, space=settings.space, prompts_kept=kept)
     closing.callback(bus.close)
     return runtime
@@ -213,24 +220,8 @@ def _factory(
     return factory
 
 
-def _shared_by_loops(
-    settings: RuntimeSettings,
-    recording: RecorderContext,
-    registry: Registry,
-    public: PublicMemory,
-    hosting: Hosting | None,
-) -> LoopContext:
-    clock = recording.clock
-    return LoopContext(
-        recording,
-        registry,
-        Limiter(clock, settings.chance),
-        Slots(runs=settings.chosen.runs_at_once, programs=settings.chosen.programs_at_once),
-        Waits(recording.bus, clock, recording.redact),
-        public,
-        space=settings.space,
-        hosting=hosting,
-    )
+def _slots(settings: RuntimeSettings) -> Slots:
+    return Slots(runs=settings.chosen.runs_at_once, programs=settings.chosen.programs_at_once)
 
 
 def _is_shared(settings: RuntimeSettings) -> bool:
@@ -238,15 +229,29 @@ def _is_shared(settings: RuntimeSettings) -> bool:
     return "://" in str(settings.database)
 
 
-def _hosting(settings: RuntimeSettings, database: Database, clock: Clock) -> Hosting | None:
+def _hosting(
+    settings: RuntimeSettings,
+    database: Database,
+    clock: Clock,
+    own: Clock,
+    limiter: Limiter,
+    waits: Waits,
+    bus: Bus,
+) -> tuple[Hosting, HostSignals] | tuple[None, None]:
     """Our place among the hosts that share a PostgreSQL; None with SQLite, which nobody shares."""
-    if not _is_shared(settings):
-        return None
+    if not isinstance(clock, SharedClock):
+        return None, None
     postgres = importlib.import_module("agent_worker.database.postgres")  # opened already
-    lease = importlib.import_module("agent_worker.database.postgres_lease")
+    from agent_worker.database.postgres_lease import HostLease
+    from agent_worker.database.postgres_signals import PostgresSignals
+
     assert isinstance(database, postgres.PostgresDatabase)
+    url, now = str(settings.database), own if isinstance(own, SystemClock) else SystemClock()
     me = this_host(settings.trust.location() if settings.trust else None, settings.labels)
-    return Hosting(me, database, lease.HostLease(str(settings.database), me.id, hint=database.hint), clock)
+    lease = HostLease(url, me.id, hint=database.hint, now=now.micros)
+    signals = HostSignals(me.id, PostgresSignals(url, database.redact), bus, limiter, waits)
+    lease.signalled, lease.overheard = signals.hear, signals.overhear
+    return Hosting(me, database, lease, clock), signals
 
 
 async def _open_database(

@@ -19,6 +19,7 @@ OF_ALL = {
     "project": "the projects themselves",
     "checkout": "a host has many projects, and finds one by its directory",
     "host": "a host has many projects",
+    "closed_gate": "a key is used in many projects",
     "event": "counted in the order of commits, for streams over all projects; each says its project",
     "event_count": "how many of these there were",
     "progress": "how many commits there were",
@@ -53,6 +54,9 @@ ABOUT_ALL = {
     "select * from hook_delivery where state = 'starting'": "after a start: the same",
     "select id, project, workspace, seq, record from": "the stream of events; each says its project",
     "select e.id, e.project, e.workspace, e.record": "what other hosts tell; the same",
+    "select 'watch', to_jsonb(w) from watch w": "what other hosts signal; each row says its project",
+    "delete from watch where": "of hosts that are gone",
+    "delete from waiting_agent where": "of hosts that are gone",
 }
 
 KEYS = re.compile(r"(?:primary key|unique|references \w+|foreign key) \(([^)]*)\)")

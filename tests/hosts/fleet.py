@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from tests import stored
@@ -15,8 +16,10 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.backends.backend import Model, PastStep, Reply, StepSink, Turn
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.compose import RuntimeSettings, open_runtime
+from agent_worker.core.clock import Clock, SystemClock
 from agent_worker.database.database import ProjectDatabase
 from agent_worker.database.host_rows import Beat
+from agent_worker.database.signal_rows import Signals
 from agent_worker.definitions.project import load_project
 from agent_worker.definitions.settings import Settings
 from agent_worker.files.root import Root
@@ -63,12 +66,25 @@ class TestHost:
             registry.add(equipped(worker, backend=ToolLoop(model)), workspace=place)
 
 
+class WrongClock(SystemClock):
+    """The clock of a machine that nobody has set."""
+
+    def __init__(self, ahead: timedelta) -> None:
+        self._ahead = ahead
+
+    def now(self) -> datetime:
+        return super().now() + self._ahead
+
+
 class Silence:
     """A lease that nobody renews."""
 
     beaten: Callable[[Beat], None]
+    signalled: Callable[[Signals], None]
+    overheard: Callable[[str], None]
 
-    async def open(self) -> None: ...
+    async def open(self) -> int:
+        return 0
 
     async def close(self) -> None: ...
 
@@ -93,7 +109,9 @@ class Fleet:
         self.root = root
         self.hosts: list[TestHost] = []
 
-    async def add(self, *labels: str, root: Path | None = None, home: Path | None = None) -> TestHost:
+    async def add(
+        self, *labels: str, root: Path | None = None, home: Path | None = None, clock: Clock | None = None
+    ) -> TestHost:
         """`root`: a checkout of its own. `home`: it comes back as the same host."""
         closing = AsyncExitStack()
         chosen = Settings.model_construct(quiet_moment=0.02)
@@ -105,7 +123,7 @@ class Fleet:
             labels=frozenset(labels),
             chance=lambda: 0.0,
         )
-        runtime = await closing.enter_async_context(open_runtime(settings))
+        runtime = await closing.enter_async_context(open_runtime(settings, clock=clock))
         service = Service(runtime)
         SharedWork(service)
         closing.push_async_callback(service.close)

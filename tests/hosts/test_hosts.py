@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from tests import stored
-from tests.hosts.fleet import Fleet, Slow, TestHost, open_fleet
+from tests.hosts.fleet import Fleet, Slow, TestHost, WrongClock, open_fleet
 from tests.models import Attentive
 from tests.patience import PATIENCE, until
 from tests.postgresql import Cluster, open_cluster
 from tests.teams import kept_prices, write_project
 
 from agent_worker.compose import RuntimeSettings, open_runtime
-from agent_worker.core.errors import Refused
 from agent_worker.core.events import Event
 from agent_worker.database import host_rows
 from agent_worker.database.database import Row
 from agent_worker.definitions.project import load_project
+from agent_worker.schedules.schedule import fire_due
 from agent_worker.service.messages import deliver, put_question
 from agent_worker.service.schedule_starter import Timekeeper
-from agent_worker.service.workflows import WorkflowRequest, begin
+from agent_worker.service.workflows import WorkflowRequest, begin, workflow_finish, workflow_wait
+from agent_worker.work import hook_deliveries
 from agent_worker.workspaces import workspace_rows
 
 
@@ -139,8 +141,63 @@ async def test_a_team_is_stopped_from_any_host(fleet: Fleet) -> None:
     assert (await workspace(one, started.id))["state"] == "stopped"
     again = await begin(two.service, WorkflowRequest("review", str(fleet.root)))
     assert (await workspace(one, again.id))["owner"] == two.id
-    with pytest.raises(Refused, match=r"@review is run on .*, process \d+: this can only be done there"):
-        await one.service.instance(one.loaded, "review")
+
+
+async def test_a_team_is_waited_for_and_finished_from_any_host(fleet: Fleet) -> None:
+    one, two = await fleet.add(), await fleet.add()
+    started = await begin(one.service, WorkflowRequest("review", str(fleet.root)))
+    slow = Slow("done")
+    for host in (one, two):
+        await until(lambda host=host: host.runtime.registry.works_in(host.loaded.agents["alice"], started.id))  # type: ignore[misc]
+        host.employ("alice", slow)
+    await deliver(two.runtime, two.loaded, "@review", "@alice begin")
+    await slow.begun.wait()
+    waits = asyncio.ensure_future(workflow_wait(two.service, "review", str(fleet.root)))
+    finishes = asyncio.ensure_future(workflow_finish(two.service, "review", str(fleet.root)))
+    await until_ends(one, started.id, "quiet")
+    slow.go_on.set()
+    assert await waits == ""
+    summary = await finishes
+    assert (summary.outcome, summary.runs) == ("done", {"alice": 1})
+    await until(lambda: one.service.running(started.id) is None)
+    assert (await workspace(one, started.id))["state"] == "stopped"
+
+
+async def test_three_hosts_that_die_do_not_make_work_dead_that_was_not_alone_on_them(fleet: Fleet) -> None:
+    witness = await fleet.add()
+    witness.runtime.supervisor._stopping = True  # it only looks on
+    for name in ("alice", "bob"):
+        await deliver(witness.runtime, witness.loaded, name, "a long story")
+    lost = 0
+    for together in (2, 2, 1):  # what saw two hosts die is tried alone
+        await one_dies(fleet, witness, together)
+        lost += together
+        assert len(await witness.database.read(stored.runs, state="lost")) == lost
+    assert {row["state"] for row in await witness.database.read(stored.instructions)} == {"queued"}
+    assert not await witness.database.read(stored.inbox)
+
+
+async def test_work_that_was_alone_on_three_hosts_when_they_died_is_dead(fleet: Fleet) -> None:
+    witness = await fleet.add()
+    witness.runtime.supervisor._stopping = True
+    await deliver(witness.runtime, witness.loaded, "alice", "a poisoned story")
+    for _ in range(3):
+        await one_dies(fleet, witness, 1)
+    assert [row["state"] for row in await witness.database.read(stored.instructions)] == ["dead"]
+    assert [row["kind"] for row in await witness.database.read(stored.inbox)] == ["dead"]
+
+
+async def one_dies(fleet: Fleet, witness: TestHost, running: int) -> None:
+    """A host that is working on so much dies, and its work is put back."""
+    dies = await fleet.add()
+    for name in ("alice", "bob"):
+        dies.employ(name, Slow("never"))
+    await dies.runtime.supervisor.wake_all()
+    await until_running(witness, running)
+    await dies.fall_silent()
+    await until_running(witness, 0)
+    dies.runtime.supervisor.grace = 0.0
+    await dies.stop()
 
 
 async def test_what_happens_on_one_host_is_told_on_all_in_the_order_of_commits(fleet: Fleet) -> None:
@@ -176,6 +233,38 @@ async def test_what_is_due_is_started_by_one_host_only(cluster: Cluster, tmp_pat
         said = [row["text"] for row in await hosts[0].database.read(stored.messages)]
         assert said.count("@alice it is time") == 1
         assert not await hosts[0].database.read(stored.inbox)
+
+
+async def test_a_webhook_that_a_living_host_is_starting_is_left_to_it(fleet: Fleet) -> None:
+    one, two = await fleet.add(), await fleet.add()
+    about = {"project": one.loaded.id, "workflow": "review", "name": "push", "tag": "main", "params": "{}", "at": 1}
+    for id, host in (("h1", one.id), ("h2", "a host that is gone")):
+        row = about | {"id": id, "delivery": id, "body": id, "state": "starting", "started_at": 1, "host": host}
+        await one.runtime.database.write(stored.add, "hook_delivery", **row)
+    await two.runtime.database.write(hook_deliveries.take_up)
+    states = {row["id"]: row["state"] for row in await one.database.read(stored.hook_deliveries)}
+    assert states == {"h1": "starting", "h2": "queued"}
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+async def test_a_host_whose_clock_is_wrong_goes_by_the_databases(cluster: Cluster, tmp_path: Path, hours: int) -> None:
+    workflow = "schedule: { wakeup: 10m }\nkickoff: '@alice it is time'\n"
+    async with open_fleet(cluster.new_database(), tmp_path, "alice", workflow=workflow) as fleet:
+        right = await fleet.add()
+        await right.database.write(stored.change, "schedule", due_at=right.runtime.clock.micros() + 600_000_000)
+        wrong = await fleet.add(clock=WrongClock(timedelta(hours=hours)))
+        assert abs(wrong.runtime.clock.now() - right.runtime.clock.now()) < timedelta(minutes=5)
+        await wrong.runtime.database.write(fire_due, now=wrong.runtime.clock.now())
+        (row,) = await right.database.read(stored.schedules)
+        assert row["fired_at"] is None  # not before its time
+        await right.database.write(stored.change, "schedule", due_at=right.runtime.clock.micros() - 1)
+        await wrong.runtime.database.write(fire_due, now=wrong.runtime.clock.now())
+        (row,) = await right.database.read(stored.schedules)
+        assert row["fired_at"] is not None
+        await put_question(wrong.runtime, wrong.loaded, "alice", "what time is it?")
+        begun = [run["started_at"] for run in await right.database.read(stored.runs)]
+        assert begun
+        assert all(abs(each - right.runtime.clock.micros()) < 300_000_000 for each in begun)
 
 
 async def test_several_hosts_begin_on_an_empty_database_at_once_and_all_work(fleet: Fleet) -> None:
@@ -245,6 +334,20 @@ async def until_done(host: TestHost, count: int) -> None:
     async def holds() -> bool:
         runs = await host.database.read(stored.runs, state="done")
         return len(runs) >= count and not await host.database.read(stored.unfinished)
+
+    await eventually(host, holds)
+
+
+async def until_running(host: TestHost, count: int) -> None:
+    async def holds() -> bool:
+        return len(await host.database.read(stored.runs, state="running")) == count
+
+    await eventually(host, holds)
+
+
+async def until_ends(host: TestHost, id: str, ends: str) -> None:
+    async def holds() -> bool:
+        return bool((await workspace(host, id))["ends"] == ends)
 
     await eventually(host, holds)
 

@@ -3,7 +3,7 @@
 A host works while its lease holds. Eight seconds after its last beat it ends its own loops, two before anybody else may
 begin them. A host whose lease is over is taken away by whoever sees it first, and in the same commit what it ran goes
 back to its lane. After an outage nobody is judged before all had time to say that they live. Nothing here is decided
-by a host's own clock but how long its own silence lasts.
+by a host's own clock but how long its own silence lasts: its `now` follows the database's clock, beat by beat.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pathlib import Path
 
 from agent_worker.agents import recovery
 from agent_worker.agents.registry import AgentRuntime
-from agent_worker.core.clock import Clock
+from agent_worker.core.clock import SharedClock
 from agent_worker.core.errors import NotFound, StorageFault
 from agent_worker.core.ids import new_id
-from agent_worker.database import host_rows
+from agent_worker.database import host_rows, signal_rows
 from agent_worker.database.database import Database, WholeTransaction
 from agent_worker.database.host_rows import BEAT, FENCE, LEASE, Beat, Host, Lease
 from agent_worker.definitions.agent import AgentDefinition
@@ -39,7 +39,7 @@ LINGER = 30.0  #: seconds without work after which a host lets go of an agent
 
 
 class Hosting:
-    def __init__(self, me: Host, database: Database, lease: Lease, clock: Clock) -> None:
+    def __init__(self, me: Host, database: Database, lease: Lease, clock: SharedClock) -> None:
         self.me = me
         self.holds = False  #: whether our lease is good
         self.fenced: Callable[[], None] = lambda: None  #: told when it is not any more
@@ -52,12 +52,13 @@ class Hosting:
         self._fence: asyncio.TimerHandle | None = None
         self._steady_since: float | None = None  # when beats began to come without a gap; None before the first
         self._beaten_at = 0.0
+        self._hosts = 1  # with us
         self._work: asyncio.Task[None] | None = None
 
     async def enter(self) -> None:
         """Be one of the hosts. What hosts that are gone left running is put back first."""
-        await self._lease.open()
-        await self._database.write(_enter, self.me, now=self._clock.micros())
+        self._clock.follow(await self._lease.open())
+        self._hosts = await self._database.write(_enter, self.me, now=self._clock.micros())
         self._lease.beaten = self._beaten
         self._hold(0.0)
 
@@ -80,11 +81,13 @@ class Hosting:
 
     def hesitation(self, runs: int) -> float:
         """Seconds to wait before a claim: whoever has less to do is faster."""
-        return min(LONGEST_HESITATION, runs * PER_RUN)
+        return min(LONGEST_HESITATION, runs * PER_RUN) if self._hosts > 1 else 0.0
 
     # --- beats --------------------------------------------------------------------------------------------
 
     def _beaten(self, beat: Beat) -> None:
+        self._clock.follow(beat.ahead)
+        self._hosts = beat.hosts
         now = self._clock_of_loop()
         if self._steady_since is None:
             self._steady_since = now - GRACE  # others had a host to hear from before we came
@@ -179,18 +182,23 @@ def _place(home: Path | None) -> str:
     return ""
 
 
-def _enter(tx: WholeTransaction, me: Host, *, now: int) -> None:
+def _enter(tx: WholeTransaction, me: Host, *, now: int) -> int:
+    """Be one of the hosts; how many there are."""
     host_rows.enter(tx, me)
-    recovery.recover(tx, me.id, now=now)
+    signal_rows.forget_gone(tx)
+    recovery.recover(tx, me.id, shared=True, now=now)
+    return host_rows.count(tx)
 
 
 def _bury(tx: WholeTransaction, dead: Collection[str], me: str, *, now: int) -> None:
     if any([host_rows.bury(tx, id) for id in dead]):
-        recovery.recover(tx, me, now=now)
+        signal_rows.forget_gone(tx)
+        recovery.recover(tx, me, shared=True, now=now)
 
 
 def _leave(tx: WholeTransaction, me: Host, *, now: int) -> None:
     host_rows.leave(tx, me)
     if not me.has_home:
         project_rows.forget_host(tx)
-    recovery.recover(tx, "", now=now)
+    signal_rows.forget_gone(tx)
+    recovery.recover(tx, "", shared=True, now=now)

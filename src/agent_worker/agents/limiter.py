@@ -4,7 +4,10 @@ A pass is for one request, not for a run: a tool that takes an hour holds up nob
 
 After the wait one of them goes first; only when it got through are the others let in, two, four, eight at a time, in
 the order in which they came, so that the storm does not begin again. Waiting here does not use up anyone's tries. A
-wait is a little longer than was asked for, by chance: other hosts may have the same key.
+wait is a little longer than was asked for, by chance: others may have the same key.
+
+Several hosts that share a database and a key hear of a refusal from each other, and close their gates too: afterwards
+each lets one go first. The one that was refused tells it, and nobody tells when it got through.
 
 What was under way when a gate closed is not counted any more: it says nothing about whether the storm is over, and a
 slow answer would hold up all those who come after it.
@@ -23,14 +26,7 @@ from agent_worker.core.clock import Clock, sleep_unless
 from agent_worker.core.later import dataclass
 
 SPREAD = 0.1  #: of a wait, on top of it
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pass:
-    """Somebody's leave to call a provider, from `Limiter.enter` to `Limiter.leave`."""
-
-    credential: str
-    storms: int  #: how many times the gate had closed when it was given
+SAME = 0.5  # seconds by which a wait that is told again may differ
 
 
 @dataclass(slots=True, eq=False)
@@ -51,11 +47,22 @@ class _Gate:
     line: deque[_Place] = field(default_factory=deque)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Pass:
+    """Somebody's leave to call a provider, from `Limiter.enter` to `Limiter.leave`."""
+
+    credential: str
+    gate: _Gate
+    storms: int  #: how many times the gate had closed when it was given
+
+
 class Limiter:
     def __init__(self, clock: Clock, chance: Callable[[], float] = random.random) -> None:
+        self.key_of: Callable[[str], str] = _itself  #: what its gate is known by, on all hosts the same
+        self.closed: Callable[[str, float, int], None] = _to_nobody  #: told a key, seconds, and refusals in a row
         self._clock = clock
         self._chance = chance
-        self._gates: dict[str, _Gate] = {}
+        self._gates: dict[str, _Gate] = {}  # by key
 
     def is_open(self, credential: str) -> bool:
         """Would `enter` let us in without a wait?"""
@@ -68,7 +75,7 @@ class Limiter:
             return None
         gate = self._gate(credential)
         gate.inside += 1
-        return Pass(credential, gate.storms)
+        return Pass(credential, gate, gate.storms)
 
     def opens_in(self, credential: str) -> float:
         """Seconds until somebody may be let in; 0 when the gate is not closed, though it may be narrow."""
@@ -94,17 +101,17 @@ class Limiter:
 
     def still_open(self, given: Pass) -> bool:
         """May one who was let in go on? The gate may have closed while it waited for something else."""
-        return given.storms == self._gates[given.credential].storms
+        return given.storms == given.gate.storms
 
     def leave(self, given: Pass) -> None:
-        gate = self._gates[given.credential]
+        gate = given.gate
         if given.storms == gate.storms:
             gate.inside -= 1
             self._let_in(given.credential, gate)
 
     def succeeded(self, given: Pass) -> None:
         """A call got through: widen the gate, unless the call was let in before the gate closed."""
-        gate = self._gates[given.credential]
+        gate = given.gate
         if given.storms != gate.storms:
             return
         gate.refusals = 0
@@ -119,17 +126,33 @@ class Limiter:
         if gate.until <= now:  # a late refusal of the same storm does not prolong it
             gate.refusals += 1
             asked = retry_after if retry_after is not None else wait_before(gate.refusals)
-            gate.until = now + asked * (1 + SPREAD * self._chance())
-            gate.width = 1
-            gate.storms += 1
-            gate.inside = 0
+            self._close(gate, now + asked * (1 + SPREAD * self._chance()))
         elif retry_after is not None:
             gate.until = max(gate.until, now + retry_after)
         self._stir_first(gate)
+        self.closed(self.key_of(credential), gate.until - now, gate.refusals)
         return gate.until - now
 
+    def closed_elsewhere(self, key: str, seconds: float, refusals: int) -> None:
+        """Another host was refused, and waits for so long. It may be told several times."""
+        gate, now = self._gates.setdefault(key, _Gate()), self._clock.monotonic()
+        if now + seconds <= gate.until + SAME:
+            return
+        gate.refusals = max(gate.refusals, refusals)
+        until = now + seconds * (1 + SPREAD * self._chance())
+        if gate.until <= now:
+            self._close(gate, until)
+        gate.until = until
+        self._stir_first(gate)
+
+    def _close(self, gate: _Gate, until: float) -> None:
+        gate.until = until
+        gate.width = 1
+        gate.storms += 1
+        gate.inside = 0
+
     def _gate(self, credential: str) -> _Gate:
-        return self._gates.setdefault(credential, _Gate())
+        return self._gates.setdefault(self.key_of(credential), _Gate())
 
     def _has_room(self, gate: _Gate) -> bool:
         return gate.until <= self._clock.monotonic() and (not gate.width or gate.inside < gate.width)
@@ -138,7 +161,7 @@ class Limiter:
         """Those at the head of the line, as many as there is room for. They are inside before they know it."""
         while gate.line and self._has_room(gate):
             place = gate.line.popleft()
-            place.given = Pass(credential, gate.storms)
+            place.given = Pass(credential, gate, gate.storms)
             gate.inside += 1
             place.stirred.set()
             self._stir_first(gate)
@@ -154,3 +177,11 @@ class Limiter:
     def _stir_first(self, gate: _Gate) -> None:
         if gate.line:
             gate.line[0].stirred.set()
+
+
+def _itself(credential: str) -> str:
+    return credential
+
+
+def _to_nobody(key: str, seconds: float, refusals: int) -> None:
+    """There is no other host."""

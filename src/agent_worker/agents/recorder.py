@@ -55,6 +55,7 @@ class RecorderContext:
     prompts: PromptTexts = field(default_factory=PromptTexts)  #: keeps what models are sent
     always: Callable[[str, str], bool] = lambda project, digest: False  #: is just this call allowed for good? Blocks
     kept: Callable[[], Awaitable[None]] | None = None  #: until what tools wrote into the agents' files is kept
+    tell_written: Callable[[], Awaitable[None]] | None = None  #: to other hosts; None where there are none
 
 
 class RunRecorder:
@@ -140,6 +141,12 @@ class RunRecorder:
     def finish_saying(self) -> None:
         """Show the text that was held back because it might have become a secret: it is whole now."""
         self._utter(self._saying.end())
+
+    async def all_said(self) -> None:
+        """Show what is left of the text, on other hosts too, before they hear that it was the answer."""
+        self.finish_saying()
+        if self._recording.tell_written:
+            await self._recording.tell_written()
 
     def _utter(self, text: str) -> None:
         if text:

@@ -6,6 +6,8 @@ is in commands.py.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from agent_worker.agents.notices import tell_sender
 from agent_worker.agents.run_begin import DEATHS
 from agent_worker.database.database import Row, Transaction, WholeTransaction
@@ -15,28 +17,37 @@ from agent_worker.work.queue import Instruction
 from agent_worker.workspaces import deliveries, routing, workspace_state
 
 
-def recover(tx: WholeTransaction, owner: str, *, now: int) -> int:
+def recover(tx: WholeTransaction, owner: str, *, shared: bool = False, now: int) -> int:
     """What hosts that are gone left running goes back to its lane, or is dead if it killed too many.
 
-    Gone is who has no row in `host`; where only one has the database, everybody but us.
+    Gone is who has no row in `host`; where only one has the database, everybody but us. Where it is `shared` hosts
+    come and go, and the death of one counts only against work that was alone on it.
     """
-    return sum(_recover_project(tx.of(project), owner, now=now) for project in project_rows.ids(tx))
+    projects = [tx.of(project) for project in project_rows.ids(tx)]
+    lost = {each.project: _lost(each, owner) for each in projects}
+    on_host = Counter(run["owner"] for runs in lost.values() for run in runs)
+    for each in projects:
+        for run in lost[each.project]:
+            if shared and on_host[run["owner"]] > 1:
+                run_rows.forgive(each, run["id"])
+            _lose(each, run, "the process it ran in died", now=now)
+        agent_rows.free_from_others(each, owner)
+        workspace_state.leave_all(each, owner)
+        routing.forget_keys(each, now=now)
+    return on_host.total()
 
 
-def _recover_project(tx: Transaction, owner: str, *, now: int) -> int:
-    lost = tx.all(
-        """select id, agent, instruction from run
-            where project = :project and state = 'running' and agent in (
+def _lost(tx: Transaction, owner: str) -> list[Row]:
+    """What is said to run, though its host is gone."""
+    return tx.all(
+        """select r.id, r.agent, r.instruction,
+                  (select a.owner from agent a where a.project = :project and a.id = r.agent) as owner
+             from run r
+            where r.project = :project and r.state = 'running' and r.agent in (
                   select id from agent where project = :project and coalesce(owner, '') <> :owner
                       and not exists (select 1 from host h where h.id = agent.owner))""",
         owner=owner,
     )
-    for run in lost:
-        _lose(tx, run, "the process it ran in died", now=now)
-    agent_rows.free_from_others(tx, owner)
-    workspace_state.leave_all(tx, owner)
-    routing.forget_keys(tx, now=now)
-    return len(lost)
 
 
 def _lose(tx: Transaction, run: Row, reason: str, *, now: int) -> None:
@@ -44,7 +55,7 @@ def _lose(tx: Transaction, run: Row, reason: str, *, now: int) -> None:
     run_rows.close_run(tx, run["id"], "lost", reason=reason, now=now)
     rows = [Instruction.of(row) for row in queue.running(tx, run["id"])]
     # Only the lead is to blame: its companions were merely in the same run.
-    if run_rows.lost_runs(tx, run["instruction"]) >= DEATHS:
+    if run_rows.deaths(tx, run["instruction"]) >= DEATHS:
         _bury(tx, run["id"], next(r for r in rows if r.id == run["instruction"]), now=now)
     queue.put_back(tx, run["id"])
     deliveries.take_back(tx, run["id"])

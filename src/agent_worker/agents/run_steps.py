@@ -118,7 +118,7 @@ class RunSteps:
                 match outcome:
                     case Finished(step, reply):
                         _refuse_empty(reply, recorder)
-                        recorder.finish_saying()
+                        await recorder.all_said()
                         outside = recorder.origin_of(reply.text)
                         more = await self._write(
                             run_end.finish, job, step, reply, terms_model(worker), seen=seen, outside=outside

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 from agent_worker.agents.backend_factory import Held
 from agent_worker.agents.registry import AgentRuntime, JudgeTerms
+from agent_worker.core.later import pattern
+from agent_worker.core.provider_variables import KEYS
 from agent_worker.definitions.agent import AgentDefinition, split_model
 from agent_worker.definitions.guard import GuardModel
 from agent_worker.definitions.project import ProjectFiles
 from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.trust.allowances import Allowance, of_agent, of_project, of_workflow
 from agent_worker.work.limits import WorkLimits
+
+_VARIABLE = pattern(r"\$\{?(\w+)\}?")  # that holds the key of a provider
 
 
 def limits_of(
@@ -61,3 +67,11 @@ def credential_of(definition: AgentDefinition, model: str | None) -> str:
     if provider is not None:
         return f"{definition.served_by}|{provider.base_url or ''}|{provider.api_key or ''}"
     return split_model(model)[0] or ""
+
+
+def shared_key(credential: str, env: Mapping[str, str]) -> str:
+    """What hosts call a credential among themselves: the same where the key is the same, which it does not tell."""
+    provider, _, rest = credential.partition("|")
+    variables = (*KEYS.get(provider, ()), *_VARIABLE.findall(rest))
+    said = "\0".join((credential, *(env.get(name, "") for name in variables)))
+    return hashlib.sha256(said.encode(errors="replace")).hexdigest()

@@ -1,7 +1,7 @@
 """Who has work and waits, and for what: told as a state with its reason, and as an event when it begins and ends.
 
 In memory, because it is a matter of this process: after a start everybody looks anew. That work waits for a person is
-stored (work/queue.py, work/inbox.py), and only told here.
+stored (work/queue.py, work/inbox.py), and only told here. Who waits on another host is told by that host.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class Waits:
         self._clock = clock
         self._redact = redact
         self._known: dict[str, tuple[WaitingAgent, Waiting]] = {}
+        self._elsewhere: dict[str, tuple[WaitingAgent, Waiting]] = {}
 
     def begin(
         self,
@@ -68,7 +69,7 @@ class Waits:
         now = self._clock.micros()
         until = None if seconds is None else now + round(seconds * 1e6)
         wait = Waiting(what, self._redact(reason), since or now, until)
-        before = self.of(who.agent)
+        before = self.here().get(who.agent)
         if before is not None and before.what == what:
             wait = replace(wait, since=since or before.since)
             if _is_same(before, wait):
@@ -81,15 +82,29 @@ class Waits:
         if known := self._known.pop(agent, None):
             self._tell(known[0], None)
 
+    def hear(self, waits: Mapping[str, tuple[WaitingAgent, Waiting]]) -> None:
+        """Take over who waits on other hosts, all of them; what is new is told here too."""
+        before, self._elsewhere = self._elsewhere, dict(waits)
+        for agent, (who, wait) in waits.items():
+            if before.get(agent) != (who, wait):
+                self._tell(who, wait)
+        for agent, (who, _) in before.items():
+            if agent not in waits and agent not in self._known:
+                self._tell(who, None)
+
     def of(self, agent: str) -> Waiting | None:
-        known = self._known.get(agent)
+        known = self._known.get(agent) or self._elsewhere.get(agent)
         return known[1] if known else None
+
+    def here(self) -> dict[str, Waiting]:
+        """Who waits on this host, by the agent's id."""
+        return {agent: wait for agent, (_, wait) in self._known.items()}
 
     def shown(self, asked: Mapping[str, Row]) -> dict[str, Waiting]:
         """Who waits for what, by the agent's id: by what this process knows, and by what was asked of the person, given
         as the open item of each agent. Work that waits for a person does not keep its agent from other work."""
         shown = {agent: for_person(item) for agent, item in asked.items()}
-        for agent, (_, wait) in self._known.items():
+        for agent, (_, wait) in (self._elsewhere | self._known).items():
             if wait.what != "person" or agent not in shown:
                 shown[agent] = wait
         return shown

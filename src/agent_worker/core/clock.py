@@ -13,6 +13,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+EXACT = timedelta(milliseconds=100)  #: by which clocks of machines may differ, and count as one
+
 
 class Clock(Protocol):
     def now(self) -> datetime:
@@ -42,6 +44,32 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+class SharedClock:
+    """The clock of a host that shares a database with others: wall time follows the database's clock, as it is told."""
+
+    def __init__(self, own: Clock) -> None:
+        self._own = own
+        self._ahead = timedelta()
+
+    def follow(self, ahead: int) -> None:
+        """Be told by how many microseconds the database's clock is ahead of our own. A trip there is not exact."""
+        told = timedelta(microseconds=ahead)
+        if abs(told - self._ahead) > EXACT:
+            self._ahead = told
+
+    def now(self) -> datetime:
+        return self._own.now() + self._ahead
+
+    def micros(self) -> int:
+        return micros(self.now())
+
+    def monotonic(self) -> float:
+        return self._own.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await self._own.sleep(seconds)
 
 
 class TestClock:

@@ -26,6 +26,9 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
     "project": {"id": ID, "identity": PLACE},
     "checkout": {"project": ID, "host": ID, "node": OURS, "root": PLACE},
     "host": {"id": ID, "node": OURS, "home": OURS, "place": ID, "labels": NAME, "version": OURS},
+    "closed_gate": {"key": ID, "host": ID},
+    "watch": {"project": ID, "host": ID},
+    "waiting_agent": {"project": ID, "agent": ID, "host": ID, "workspace": ID, "name": NAME, "what": ONE_OF},
     "agent": {
         **{"id": ID, "project": ID, "name": NAME, "home": ID, "kind": ONE_OF, "owner": ID, "host": ID, "state": ONE_OF},
     },
@@ -84,7 +87,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
     "outbox": {"project": ID, "item": ID, "sink": NAME},
     "hook_delivery": {
         **{"project": ID, "id": ID, "workflow": NAME, "name": NAME, "delivery": ID, "body": ID, "tag": NAME},
-        **{"state": ONE_OF},
+        **{"state": ONE_OF, "host": ID},
     },
     "export_cursor": {"name": ONE_OF},
     "answer_link": {"project": ID, "digest": ID, "item": ID, "content": ID},

@@ -14,6 +14,7 @@ from typing import Protocol
 from agent_worker.core.events import HostChanged
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, WholeTransaction
+from agent_worker.database.signal_rows import Signals
 
 LEASE = 10.0  #: seconds that a host is counted on after its last beat
 BEAT = 2.0  #: seconds between two beats
@@ -26,9 +27,9 @@ on conflict (id) do update set labels = excluded.labels"""
 #: By the session of the lease, outside of everything else that is written.
 BEAT_ONCE = """
 update host set lease_until = extract(epoch from clock_timestamp()) * 1000000 + :lease where id = :id returning id"""
-#: What a host looks at with each beat: how far events go, and whose lease is over.
+#: What a host looks at with each beat: how far events go, whose lease is over, what time it is, how many there are.
 LOOK = """
-select c.numbered, h.id
+select c.numbered, h.id, cast(extract(epoch from clock_timestamp()) * 1000000 as bigint), (select count(*) from host)
   from event_count c left join host h on h.lease_until < extract(epoch from clock_timestamp()) * 1000000"""
 _BURY = """
 delete from host where id = :id and lease_until < extract(epoch from clock_timestamp()) * 1000000 returning node"""
@@ -58,14 +59,20 @@ class Beat:
     age: float  #: seconds since it was asked for: the lease counts from then at the earliest
     listed: bool  #: whether this host has a row: without one it was found dead
     dead: tuple[str, ...]  #: whose lease is over
+    ahead: int = 0  #: microseconds by which the database's clock is ahead of this machine's
+    hosts: int = 1  #: how many there are, with this one
 
 
 class Lease(Protocol):
     """Beats from when it is opened, in a thread of its own."""
 
     beaten: Callable[[Beat], None]  #: told each beat, in the event loop
+    signalled: Callable[[Signals], None]  #: told what other hosts signal, in the event loop; the same again and again
+    overheard: Callable[[str], None]  #: told what is being written on another host, in the event loop
 
-    async def open(self) -> None: ...
+    async def open(self) -> int:
+        """Begin; by how many microseconds the database's clock is ahead of ours."""
+        ...
 
     async def close(self) -> None: ...
 
@@ -84,6 +91,11 @@ def enter(tx: WholeTransaction, host: Host) -> None:
     )
     tx.run(BEAT_ONCE, id=host.id, lease=int(LEASE * 1e6))
     tx.tell(HostChanged(host=host.id, node=host.node, state="joined"))
+
+
+def count(tx: WholeTransaction) -> int:
+    row = tx.one("select count(*) as n from host")
+    return int(row["n"]) if row else 0
 
 
 def leave(tx: WholeTransaction, host: Host) -> None:

@@ -20,10 +20,13 @@ from agent_worker.core.errors import BadInput
 from agent_worker.core.events import (
     BEGINNING,
     Bus,
+    Called,
+    Delta,
     Event,
     HookAccepted,
     Lagging,
     Posted,
+    Returned,
     Talked,
     number_at,
     position_of,
@@ -38,6 +41,7 @@ from agent_worker.workspaces import channel, member_rows, workspace_rows
 
 EVENTS_BEHIND = 1000
 BYTES_BEHIND = 1024 * 1024
+_LIVE = frozenset({Delta.event, Called.event, Returned.event})
 _BATCH = 200  # events that one reader is given at once
 _BATCH_BYTES = 32 * 1024  # and their size: so much of each reader may hang in memory
 
@@ -59,6 +63,11 @@ class Filter:
             and (self.workspace is None or (workspace or "") == self.workspace)
             and (self.agent is None or agent == self.agent or kind in self.anybodys)
         )
+
+    @property
+    def is_live(self) -> bool:
+        """Whether what is told live only is wanted."""
+        return self.kinds is None or not _LIVE.isdisjoint(self.kinds)
 
     def wants_event(self, event: Event) -> bool:
         return self.wants(event.event, event.project, event.workspace, getattr(event, "agent", None))
@@ -146,22 +155,33 @@ class Follower:
         self._wanted = wanted
         self._until = until
         self._ear: _Listener | None = None
+        self._unwatch: Callable[[], None] = _nothing
         self.at = at  #: the last number seen
 
     def listen(self) -> None:
         """Now, not when it is first read. For what is caused after this and followed later."""
         self._ear = _Listener(self._bus, self._wanted, self._until)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Where other hosts have the same work: let them tell us what is written there."""
+        if (signals := self._service.runtime.signals) and self._wanted.is_live:
+            unwatch, self._unwatch = self._unwatch, signals.watch(self._wanted.project or "")
+            unwatch()
 
     def narrow(self, wanted: Filter) -> None:
         """From now on less is wanted, also of what was heard already."""
         self._wanted = wanted
         if self._ear is not None:
             self._ear.narrow(wanted)
+            self._watch()
 
     def again(self) -> Follower:
+        self._unwatch()
         return Follower(self._service, self._wanted, until=self._until, at=self.at)
 
     def close(self) -> None:
+        self._unwatch()
         if self._ear is not None:
             self._ear.close()
 
@@ -277,6 +297,10 @@ class _Listener:
     async def _end(self) -> None:
         await self._until.wait()
         self._stirred.set()
+
+
+def _nothing() -> None:
+    """Nobody is told."""
 
 
 def _size(event: Event) -> int:

@@ -70,6 +70,8 @@ async def listening(
     follower = Follower(service, Filter(), until=heard_until, at=await newest(service.runtime.database))
     follower.listen()
     try:
+        if signals := service.runtime.signals:  # they know that we watch before they know of the work
+            await signals.tell()
         return follower, await give()
     except BaseException:
         follower.close()

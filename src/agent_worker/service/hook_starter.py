@@ -11,7 +11,7 @@ import logging
 
 from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import StorageFault
-from agent_worker.core.events import Event, HookAccepted, WorkspaceChanged
+from agent_worker.core.events import Event, HookAccepted, HostChanged, WorkspaceChanged
 from agent_worker.core.failpoints import failpoint
 from agent_worker.database.database import Row, Transaction
 from agent_worker.service.hooks import running
@@ -29,16 +29,21 @@ class HookStarter:
         self._service = service
         self._stirred = asyncio.Event()
         self._starting: set[tuple[str, str, str]] = set()  # project, workflow, tag
-        service.runtime.bus.listen(self._hear, HookAccepted, WorkspaceChanged)
+        self._host = service.runtime.supervisor.host or ""
+        self._orphaned = True  # a process may be gone that was starting something
+        service.runtime.bus.listen(self._hear, HookAccepted, WorkspaceChanged, HostChanged)
         service.background(self._work())
 
-    def _hear(self, _: Event) -> None:
+    def _hear(self, event: Event) -> None:
+        self._orphaned = self._orphaned or isinstance(event, HostChanged)
         self._stirred.set()
 
     async def _work(self) -> None:
-        await self._service.runtime.database.write(hook_deliveries.take_up)
         while True:
             self._stirred.clear()
+            if self._orphaned:
+                self._orphaned = False
+                await self._service.runtime.database.write(hook_deliveries.take_up)
             for row in await self._service.runtime.database.read(hook_deliveries.queued):
                 await self._take(row)
             await self._stirred.wait()
@@ -49,7 +54,7 @@ class HookStarter:
         busy = await database.read(running, WorkspaceName(row["workflow"], row["tag"]))
         if place in self._starting or busy is not None:
             return
-        if await database.write(hook_deliveries.claim, row["id"], now=self._service.now()):
+        if await database.write(hook_deliveries.claim, row["id"], self._host, now=self._service.now()):
             self._starting.add(place)
             self._service.background(self._start(row, place))
 

@@ -46,6 +46,15 @@ async def hosts_list(service: Service, project: str | None = None) -> list[HostV
     )
 
 
+async def is_first(service: Service) -> bool:
+    """Whether what one of several hosts does for all is for us to do: we are alone, or have been here longest."""
+    here = service.runtime.supervisor.host
+    if here is None:
+        return True
+    hosts = await service.runtime.database.read(host_rows.listed)
+    return bool(hosts) and hosts[0]["id"] == here
+
+
 def _listed(tx: WholeTransaction, here: str, *, project: str) -> list[HostView]:
     checkouts = {row["host"]: row["root"] for row in project_rows.checkouts(tx.of(project))}
     agents: dict[str, list[Row]] = defaultdict(list)

@@ -54,9 +54,9 @@ async def limits_raise(
     granted = {name: float(value) for name, value in (("turns", turns), ("usd", usd)) if value is not None}
     _check_numbers(granted, "say how many: turns, usd or both")
     loaded = await service.project(project)
-    running = await service.instance(loaded, instance)
-    await service.write(loaded, _raise, running.id, granted, now=service.now())
-    return [each for each in await limits_list(service, project) if each.of == f"@{running.name}"]
+    row = await service.running_row(loaded, instance)
+    await service.write(loaded, _raise, row["id"], granted, now=service.now())
+    return [each for each in await limits_list(service, project) if each.of == f"@{workspace_rows.name_of(row)}"]
 
 
 def _raise(tx: Transaction, workspace: str, granted: dict[str, float], *, now: int) -> None:

@@ -105,7 +105,7 @@ async def keys_list(service: Service, project: str | None = None) -> list[KeyFou
 @operation("POST", "/keys")
 async def key_set(service: Service, name: str, value: str) -> KeyStored:
     """Store a key in the daemon's home, under the name of its provider or of a variable. What waited for it goes on."""
-    waited = [agent for agent, wait in service.runtime.supervisor.waits.shown({}).items() if wait.what == "key"]
+    waited = [agent for agent, wait in service.runtime.supervisor.waits.here().items() if wait.what == "key"]
     variable = await asyncio.to_thread(service.runtime.backends.keys.set, name, value)
     await keys_changed(service)
     working = [agent for agent in waited if not service.runtime.registry.lacks_key(agent)]

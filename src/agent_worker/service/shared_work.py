@@ -56,6 +56,8 @@ class SharedWork:
                 self._service.background(hold_tokens(self._service))
             case WorkspaceChanged(project=project, workspace=str(id), state="running") if self._is_open(project):
                 self._service.background(self._join(project, id))
+            case WorkspaceChanged(workspace=str(id), state="ending") if running := self._service.running(id):
+                self._service.background(self._service.finish(running))
             case WorkspaceChanged(workspace=str(id), state="stopped" | "archived", reason=reason):
                 self._service.background(self._ended(id, reason))
 

@@ -5,25 +5,27 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from agent_worker.agents import commands
 from agent_worker.agents.waiting import Waiting, for_person, state_of
 from agent_worker.core.address import MAIN
-from agent_worker.core.errors import DefinitionError, Untrusted
+from agent_worker.core.errors import DefinitionError, NotRunning, Untrusted
 from agent_worker.core.later import dataclass
 from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.fields import ModelName
 from agent_worker.definitions.workflow import with_model
 from agent_worker.service.found_workflow import FoundWorkflow
+from agent_worker.service.instance_run import FORGOTTEN, take_up_instance
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.service.trust import approve, pending_approvals
 from agent_worker.work import inbox
 from agent_worker.workflows.instance import Instance
+from agent_worker.workflows.quiet import QuietWatch
 from agent_worker.workflows.start import Start
 from agent_worker.workflows.summary import Summary
 from agent_worker.workflows.values import MODEL, PARAMS
@@ -162,13 +164,38 @@ async def workflow_restart(service: Service, instance: str, project: str | None 
 @operation("POST", "/workflows/{instance}/wait")
 async def workflow_wait(service: Service, instance: str, project: str | None = None) -> str:
     """Wait until nobody in an instance has anything to do. Empty, or why it is paused."""
-    return await (await service.instance(await service.project(project), instance)).quiet()
+    loaded = await service.project(project)
+    row = await service.running_row(loaded, instance)
+    if (running := service.running(row["id"])) is not None:
+        return await running.quiet()
+    moment = service.runtime.registry.settings_of(loaded.id).quiet_moment
+    runtime = service.runtime
+    watch = QuietWatch(service.database(loaded), runtime.bus, runtime.clock, row["id"], moment=moment)
+    try:
+        return await watch.quiet()
+    finally:
+        watch.close()
 
 
 @operation("POST", "/workflows/{instance}/finish")
 async def workflow_finish(service: Service, instance: str, project: str | None = None) -> Summary:
     """Work until nobody in a running instance has anything left to do, then end it; or until a limit pauses it."""
-    return await service.finish_or_rest(await service.instance(await service.project(project), instance))
+    loaded = await service.project(project)
+    row = await service.running_row(loaded, instance)
+    if (running := service.running(row["id"])) is not None:
+        return await service.finish_or_rest(running)
+    await service.write(loaded, workspace_state.end_when_quiet, row["id"])
+    followed = await take_up_instance(service, loaded, row["id"])
+    try:
+        async for _ in followed:
+            pass
+    finally:
+        await followed.close()
+    summary = followed.result().summary
+    if summary is None:
+        raise NotRunning(FORGOTTEN, hint="agent-worker ls")
+    is_over = await service.read(loaded, workspace_rows.is_over, row["id"])
+    return summary if is_over else replace(summary, resume=f"agent-worker resume @{workspace_rows.name_of(row)}")
 
 
 async def _instance(service: Service, running: Instance) -> Running:

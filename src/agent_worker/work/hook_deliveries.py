@@ -106,12 +106,13 @@ def queued(tx: WholeTransaction) -> list[Row]:
     )
 
 
-def claim(tx: Transaction, id: str, *, now: int) -> bool:
+def claim(tx: Transaction, id: str, host: str, *, now: int) -> bool:
     """It is about to be started; False when a newer one has taken its place."""
     changed = tx.run(
-        """update hook_delivery set state = 'starting', started_at = :now
+        """update hook_delivery set state = 'starting', started_at = :now, host = :host
             where project = :project and id = :id and state = 'queued'""",
         id=id,
+        host=host,
         now=now,
     )
     return bool(changed)
@@ -140,8 +141,11 @@ def again(tx: Transaction, id: str) -> bool:
 
 
 def take_up(tx: WholeTransaction) -> None:
-    """After a crash: what was being started has begun if its workspace was opened since; else it waits again."""
-    for row in tx.all("select * from hook_delivery where state = 'starting'"):
+    """What a process was starting that is gone has begun if its workspace was opened since; else it waits again."""
+    for row in tx.all(
+        """select * from hook_delivery where state = 'starting'
+              and not exists (select 1 from host h where h.id = hook_delivery.host)"""
+    ):
         mine = tx.of(row["project"])
         opened = mine.one(
             """select id from workspace

@@ -63,6 +63,11 @@ def refuse(tx: Transaction, run: str, *, reason: str) -> None:
     )
 
 
+def forgive(tx: Transaction, run: str) -> None:
+    """It was lost with its host, and others were too: that does not count against its work."""
+    tx.run("update run set blamed = 0 where project = :project and id = :run", run=run)
+
+
 def close_run(
     tx: Transaction, run: str, state: str, *, reason: str = "", remedy: str = "", text: str = "", now: int
 ) -> None:
@@ -139,6 +144,16 @@ def lost_runs(tx: Transaction, instruction: str) -> int:
     """How many runs of an instruction never came to an end of their own."""
     row = tx.one(
         "select count(*) as n from run where project = :project and instruction = :id and state = 'lost'",
+        id=instruction,
+    )
+    return int(row["n"]) if row else 0
+
+
+def deaths(tx: Transaction, instruction: str) -> int:
+    """How many of these may have been the doing of the instruction."""
+    row = tx.one(
+        """select count(*) as n from run
+            where project = :project and instruction = :id and state = 'lost' and blamed = 1""",
         id=instruction,
     )
     return int(row["n"]) if row else 0

@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from agent_worker.agents.backend_factory import BackendFactory
+from agent_worker.agents.host_signals import HostSignals
 from agent_worker.agents.loader import Loader
 from agent_worker.agents.personal_files import PersonalFiles
 from agent_worker.agents.prompt_texts import KEPT
@@ -45,4 +46,5 @@ class Runtime:
     home: Root | None = None  #: what belongs to the host, and to no project; None: it keeps nothing
     space: Space = field(default_factory=Space)  #: on the disk
     prompts_kept: timedelta = KEPT  #: how long one can see what models were sent
+    signals: HostSignals | None = None  #: between hosts that share the database; None: we are alone
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)  #: one instance at a time: two may want the same files

@@ -62,6 +62,10 @@ def directory_of(workspace: Row) -> str:
     return os.path.join(workspace["root"], workspace["directory"]) if has_files else ""
 
 
+def is_over(tx: Transaction, workspace: str) -> bool:
+    return get(tx, workspace)["state"] not in ("running", "left")
+
+
 def files_of(workspace: Row) -> Root:
     """Where its files are, walked from the project's directory: a link on the way leads nowhere."""
     if not workspace["root"]:

@@ -264,6 +264,12 @@ def erase(tx: Transaction, workspace: str) -> None:
     tx.tell(WorkspaceChanged(workspace=workspace, state="archived"))
 
 
+def end_when_quiet(tx: Transaction, workspace: str) -> None:
+    """Let a running instance end when nobody has anything left to do: its host hears of it."""
+    tx.run("update workspace set ends = 'quiet' where project = :project and id = :workspace", workspace=workspace)
+    tx.tell(WorkspaceChanged(workspace=workspace, state="ending", reason="as soon as nobody has anything left to do"))
+
+
 def pause(tx: Transaction, workspace: str, reason: str) -> bool:
     """Let the work of a workspace wait. True if it was not paused before."""
     changed = tx.run(

@@ -29,6 +29,32 @@ create table host (                         -- the daemons that share this datab
   lease_until bigint not null               -- later than this it is dead, unless it says otherwise before somebody looks
 );
 
+create table closed_gate (                  -- keys whose provider asked a host to come back later; on PostgreSQL
+  key text primary key,                     -- SHA-256 of whose it is and of the key itself
+  host text not null,                       -- that was refused
+  until_at bigint not null,                 -- by the database's own clock
+  refusals bigint not null                  -- in a row
+);
+
+create table watch (                        -- where somebody follows what is written; on PostgreSQL
+  project text not null,                    -- '' is all of them
+  host text not null,
+  primary key (project, host)
+);
+
+create table waiting_agent (                -- who has work and waits, and for what; on PostgreSQL
+  project text not null,
+  agent text not null,
+  host text not null,                       -- that would run it
+  workspace text,                           -- of the work that waits; null is personal context
+  name text not null,
+  what text not null,
+  reason text not null,
+  since_at bigint not null,
+  until_at bigint,                          -- null when nobody knows
+  primary key (project, agent, host)
+);
+
 create table agent (
   project text not null references project(id),
   id text not null,
@@ -172,6 +198,7 @@ create table run (
   state text not null,                      -- running | waiting (for its model) | done | failed | incomplete | cancelled | yielded | lost
   tries integer not null default 1,         -- how many times it has begun: once more after each wait for its model
   reason text not null default '',
+  blamed integer not null default 1,        -- 0: lost with its host, beside others: nobody knows whose doing it was
   remedy text not null default '',          -- what mends its failure, as data: approve | start | key NAME | install PROGRAM | edit FILE:LINE
   posted integer not null default 0,        -- messages it sent while running
   produced integer not null default 0,      -- stored effects it had
@@ -551,6 +578,7 @@ create table hook_delivery (                -- a webhook that was accepted: once
   reason text not null default '',
   at bigint not null,
   started_at bigint,                        -- when its start began
+  host text not null default '',            -- that starts it, of several
   primary key (project, id)
 );
 create index hook_delivery_known on hook_delivery(project, workflow, name, delivery);

@@ -14,11 +14,12 @@ import urllib.error
 import urllib.request
 
 from agent_worker.core.errors import AgentWorkerError
-from agent_worker.core.events import Ended, Event, WorkspaceChanged
+from agent_worker.core.events import Ended, Event, HostChanged, WorkspaceChanged
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.late_imports import taking_turns
 from agent_worker.doors.otel.settings import TraceSettings
 from agent_worker.doors.outbox.web import NoRedirect
+from agent_worker.service.hosts import is_first
 from agent_worker.service.service import Service
 from agent_worker.service.traces import Traced, ended_since
 from agent_worker.work import export_cursor
@@ -41,7 +42,7 @@ class TraceExporter:
         self._service = service
         self._settings = settings
         self._stirred = asyncio.Event()
-        service.runtime.bus.listen(self._hear, Ended, WorkspaceChanged)
+        service.runtime.bus.listen(self._hear, Ended, WorkspaceChanged, HostChanged)
         service.background(self._work())
 
     def _hear(self, _: Event) -> None:
@@ -56,6 +57,9 @@ class TraceExporter:
         wait = _FIRST
         while True:
             self._stirred.clear()
+            if not await is_first(self._service):  # that one sends what happens on all hosts
+                await self._stirred.wait()
+                continue
             try:
                 while await self._send_some():
                     wait = _FIRST

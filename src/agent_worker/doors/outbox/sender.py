@@ -17,7 +17,6 @@ from pathlib import Path
 from agent_worker.core.clock import from_micros, micros, sleep_until
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.events import Event, HostChanged, InboxItemAdded
-from agent_worker.database import host_rows
 from agent_worker.database.database import Row
 from agent_worker.definitions.notifications import Notifications, Sink, read_notifications
 from agent_worker.doors.outbox.notice import Notice, NotSent, notice_of
@@ -25,6 +24,7 @@ from agent_worker.doors.outbox.timing import after_quiet, due, wait_after
 from agent_worker.processes.child import run_command
 from agent_worker.processes.environment import safe_environment
 from agent_worker.service.answer_links import make_links
+from agent_worker.service.hosts import is_first
 from agent_worker.service.service import Service
 from agent_worker.work import outbox
 
@@ -47,20 +47,12 @@ class OutboxSender:
     def _hear(self, _: Event) -> None:
         self._stirred.set()
 
-    async def _is_ours(self) -> bool:
-        """Of several hosts the one that has been there longest tells the person, by its own file."""
-        here = self._service.runtime.supervisor.host
-        if here is None:
-            return True
-        hosts = await self._service.runtime.database.read(host_rows.listed)
-        return bool(hosts) and hosts[0]["id"] == here
-
     async def _work(self) -> None:
         clock, database = self._service.runtime.clock, self._service.runtime.database
         while True:
             self._stirred.clear()
             try:
-                if not await self._is_ours():
+                if not await is_first(self._service):  # that one tells the person, by its own file
                     await self._stirred.wait()
                     continue
                 await self._look()
