@@ -129,6 +129,49 @@ def test_two_messages_sent_quickly_arrive_once_each_and_in_order(guest: Visit) -
     assert [each for each in said if each.startswith("quick")] == [f"quick {n}" for n in range(6)]
 
 
+#: Answers to what is sent are held until they are let go; what is asked for meanwhile is not.
+HELD_ANSWERS = """(() => { const real = window.fetch; let go; const later = new Promise((done) => { go = done });
+  window.letGo = go;
+  window.fetch = async (url, how) => {
+    const sends = how?.method === 'POST' && /\\/(send|channels)\\b/.test(String(url));
+    if (sends && window.holdRequest) await later;
+    const answer = await real(url, how);
+    if (sends && window.holdAnswer) await later;
+    return answer; } })()"""
+OF_MINE = "() => [...document.querySelectorAll('.log .msg')].filter((row) => row.textContent.includes('my words')).length"
+
+
+def test_what_was_sent_stands_there_once_however_late_its_sending_is_answered(guest: Visit) -> None:
+    (guest.daemon.project / ".agents" / "swift.yaml").write_text("backend: mock\n" + script({"say": "at once"}))
+    guest.page.add_init_script(HELD_ANSWERS)
+    page = guest.open(guest.place("agent/swift"))
+    page.evaluate("() => { window.holdAnswer = true }")
+    box = page.get_by_label("Message to swift")
+    box.fill("my words")
+    box.press("Enter")
+    page.locator(".rows .msg", has_text="at once").wait_for()
+    assert page.evaluate(OF_MINE) == 1
+    page.evaluate("() => window.letGo()")
+    wait(page, "() => !document.querySelector('form.compose[data-busy]')")
+    assert page.evaluate(OF_MINE) == 1
+
+
+def test_what_is_on_its_way_stays_in_sight_while_the_same_person_says_something_elsewhere(guest: Visit) -> None:
+    workspace_of_one(guest.daemon, "twotabs", "ann", {"say": "fine"})
+    guest.page.add_init_script(HELD_ANSWERS)
+    page = guest.open(guest.workspace("twotabs"))
+    page.evaluate("() => { window.holdRequest = true }")
+    box = page.get_by_label("Message to @twotabs")
+    box.fill("my words")
+    box.press("Enter")
+    say(guest.daemon, "from another tab", to="@twotabs")
+    page.locator(".rows .msg", has_text="from another tab").wait_for()
+    assert page.locator(".sending", has_text="my words").count() == 1
+    page.evaluate("() => window.letGo()")
+    page.locator(".rows .msg", has_text="my words").wait_for()
+    assert page.evaluate(OF_MINE) == 1
+
+
 def test_a_message_that_finds_no_daemon_is_in_the_box_again_and_is_said_once(guest: Visit) -> None:
     guest.page.add_init_script(
         """(() => { const real = window.fetch; window.fetch = async (url, how) => {

@@ -199,6 +199,12 @@ async def deliver(
     return await database.write(hand_over, loaded, address, text, now=now, key=key, cause=cause)
 
 
+async def stored(service: Service, keys: Sequence[str], project: str | None) -> tuple[str, ...]:
+    """Of keys that messages were sent with, those of messages that have arrived."""
+    loaded = await service.project(project)
+    return await service.read(loaded, _stored, keys)
+
+
 async def put_question(runtime: Runtime, loaded: LoadedProject, agent: str, text: str) -> Answered:
     """Send a direct message and wait for what becomes of it."""
     if parse_address(agent).workflow is not None:
@@ -289,6 +295,10 @@ def asleep(tx: Transaction, me: Row, workspace: Row | None = None) -> str:
     if me["paused"] or me["state"] in ("stopped", "error"):
         return there if me["kind"] == "inline" else str(me["name"])
     return ""
+
+
+def _stored(tx: Transaction, keys: Sequence[str]) -> tuple[str, ...]:
+    return tuple(key for key in keys if routing.accepted(tx, key))
 
 
 def _clear(tx: Transaction, loaded: LoadedProject, at: Address) -> None:

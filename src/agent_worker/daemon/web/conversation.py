@@ -43,6 +43,7 @@ class Messages:
     last: int
     newest: int  #: of the whole conversation
     pending: str = ""  #: what was sent to an agent and is not answered yet
+    stored: tuple[str, ...] = ()  #: of the keys that were asked about: what was sent with them is here, or in pending
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,10 @@ async def messages_of(
     before: int | None = None,
     limit: int = PAGE,
     last: bool = False,
+    sent: str = "",
 ) -> Messages:
-    """A stretch of a conversation: after a seq, before one, or the last ones."""
+    """A stretch of a conversation: after a seq, before one, or the last ones. `sent`: keys of what the page has sent."""
+    stored = await messages.stored(service, sent.split(","), project) if sent else ()  # first: so it is in what follows
     lines = await messages.read(service, at, project, since, limit, last, before, held=True)
     voted = any(line.kind == "proposal" for line in lines)
     known = await proposal_views(service, at.removeprefix("@"), project) if voted else {}
@@ -80,7 +83,7 @@ async def messages_of(
         newest = await messages.read(service, at, project, limit=1, last=True, held=True)
     pending = "" if at.startswith("@") else await _pending(service, at, project)
     first, end, whole = (part[0].seq if part else 0 for part in (lines, lines[-1:], newest[-1:]))
-    return Messages(html, first, end, whole, pending)
+    return Messages(html, first, end, whole, pending, stored)
 
 
 async def log(service: Service, talk: Talk, *, empty: str = "") -> Html:

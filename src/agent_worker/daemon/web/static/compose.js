@@ -8,7 +8,7 @@ export class Compose {
   #at = 0;
   #failed = null;  // what could not be sent
 
-  /** `told` hears of each message: sending(text) returns what stands for it, sent(that) and failed(that) end it. */
+  /** `told` hears of each message: sending(text, key), then sent(key) or failed(key). */
   constructor(form, told) {
     this.form = form;
     this.box = form.querySelector("textarea");
@@ -22,7 +22,7 @@ export class Compose {
     this.box.addEventListener("blur", () => setTimeout(() => this.#close(), 150));
     this.list?.addEventListener("mousedown", (event) => { event.preventDefault(); this.#take(event.target.textContent); });
     form.addEventListener("sending", ({ detail }) => this.#sending(detail));
-    form.addEventListener("done", ({ detail }) => told.sent(detail.row));
+    form.addEventListener("done", ({ detail }) => told.sent(detail.key));
     form.addEventListener("failed", ({ detail }) => this.#comeBack(detail));
     this.told = told;
   }
@@ -30,17 +30,18 @@ export class Compose {
   /** The box is free at once. */
   #sending(sent) {
     const text = sent.given.message;
-    sent.given.key = this.#failed?.message === text ? this.#failed.key : crypto.randomUUID();
+    sent.key = this.#failed?.text === text ? this.#failed.key : crypto.randomUUID();
+    sent.given.key = sent.key;
     this.#failed = null;
-    sent.row = this.told.sending(text);
+    this.told.sending(text, sent.key);
     this.#put("");
     this.#say(...this.silent);
   }
 
   /** What could not be sent is in the box again; sent once more, it is the same message, and cannot be said twice. */
-  #comeBack({ given, row }) {
-    this.#failed = given;
-    this.told.failed(row);
+  #comeBack({ given, key }) {
+    this.#failed = { text: given.message, key };
+    this.told.failed(key);
     if (!this.box.value) this.#put(given.message);
   }
 

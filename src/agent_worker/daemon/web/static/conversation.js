@@ -10,12 +10,14 @@ import { firstUnread, see } from "./unread.js";
 const MOST = 240;      // rows in the document
 const NEAR = 800;      // pixels from an end at which more is fetched
 const TOGETHER = 5 * 60e6;  // microseconds in which messages of one sender stand together
+const MOST_SENT = 40;  // keys in one question
 const LONGEST = 4000;  // characters of what is being written
 
 export class Conversation {
   #fetching = null;
   #again = false;
-  #sent = [];            // rows that stand for what was sent, until it comes back as a message
+  #sent = new Map();     // key of what was sent → the row that stands for it until the daemon shows it; null: it failed
+  #stored = new Set();   // keys of what failed here, and was said all the same
 
   constructor(element) {
     this.log = element.querySelector(".log");
@@ -33,7 +35,7 @@ export class Conversation {
     this.jump.addEventListener("click", () => this.toNewest());
     document.addEventListener("visibilitychange", () => this.#seen());
     const form = element.querySelector("form.compose");
-    if (form) new Compose(form, { sending: (text) => this.#sending(text), sent: (row) => this.#arrived(row), failed: (row) => this.#withdraw(row) });
+    if (form) new Compose(form, { sending: (text, key) => this.#sending(text, key), sent: (key) => this.#arrived(key), failed: (key) => this.#failed(key) });
     this.#seen();
   }
 
@@ -65,30 +67,32 @@ export class Conversation {
     if (this.rows.children.length >= MOST && !this.follow.pinned) return this.#offer();
     do {
       this.#again = false;
-      const settled = this.#sent.filter((row) => row.dataset.id);
       this.#fetching = this.#more({ since: this.last, limit: 200 });
       const page = await this.#fetching.catch(() => null);
       this.#fetching = null;
       if (!page) return;
       this.#add(page, false);
-      settled.forEach((row) => this.#withdraw(row));
       this.#again ||= page.last > 0 && page.last < page.newest && this.follow.pinned;
     } while (this.#again);
   }
 
   async toNewest() {
     if (this.last < this.newest) {
-      const page = await this.#more({ last: true });
-      this.rows.replaceChildren();
-      this.#add(page, false);
+      const page = await this.#more({ last: true }).catch(() => null);
+      if (page?.last > this.last) {  // else the rows were caught up with meanwhile
+        this.rows.replaceChildren();
+        this.#add(page, false);
+      }
     }
     this.follow.pin();
+    if (this.last < this.newest) this.catchUp();
     this.#offer();
     this.#seen();
   }
 
   async #more(wanted) {
-    const page = await request("GET", this.log.dataset.src, wanted);
+    const sent = [...this.#sent.keys()].slice(0, MOST_SENT).join(",");
+    const page = await request("GET", this.log.dataset.src, { ...wanted, ...(sent && { sent }) });
     this.newest = Math.max(this.newest, page.newest);
     return page;
   }
@@ -100,7 +104,7 @@ export class Conversation {
     above ? this.rows.prepend(...fresh) : this.rows.append(...fresh);
     this.#join(fresh.concat(fresh.at(-1)?.nextElementSibling ?? []));
     for (const row of fresh) if (row.dataset.run) this.#said(row.dataset.run);
-    if (!above) this.#came(fresh, [...nodes(page.pending).children]);
+    if (!above) this.#came(page.stored, [...nodes(page.pending).children]);
     if (above) this.follow.shift(this.log.scrollHeight - height);
     this.#trim(above);
     this.follow.keep();
@@ -153,36 +157,40 @@ export class Conversation {
     }
   }
 
-  // --- what was just sent: shown at once, until the daemon tells of it
+  // --- what was just sent: shown at once, until the daemon shows it. It is known by its key, so never stands there twice
 
-  #sending(text) {
-    const row = nodes('<li class="msg message sending"><span class="face you" aria-hidden="true">Y</span><div class="said"><p class="head"><span class="who">you</span><span class="note">is being sent</span></p><div class="prose"><p></p></div></div></li>').firstElementChild;
-    row.querySelector("p:last-child").textContent = text.length > 2000 ? `${text.slice(0, 2000)} …` : text;
-    this.log.querySelector(".begin")?.remove();
-    this.#sent.push(row);
-    this.pending.append(row);
+  #sending(text, key) {
+    if (!this.#stored.has(key)) {
+      const row = nodes('<li class="msg message sending"><span class="face you" aria-hidden="true">Y</span><div class="said"><p class="head"><span class="who">you</span><span class="note">is being sent</span></p><div class="prose"><p></p></div></div></li>').firstElementChild;
+      row.querySelector("p:last-child").textContent = text.length > 2000 ? `${text.slice(0, 2000)} …` : text;
+      this.log.querySelector(".begin")?.remove();
+      this.#sent.set(key, row);
+      this.pending.append(row);
+    }
     this.toNewest();
-    return row;
   }
 
-  /** It is stored: the next look brings it as a message. */
-  #arrived(row) {
-    row.dataset.id = "stored";
-    row.querySelector(".note").remove();
+  /** The next look brings it. */
+  #arrived(key) {
+    this.#sent.get(key)?.querySelector(".note")?.remove();
     this.catchUp();
   }
 
-  /** What a person said came back, before or after its request was answered: the first that was sent is that one. */
-  #came(fresh, waiting) {
-    const known = new Set([...this.pending.children].map((row) => row.dataset.id));
-    const mine = this.workspace ? fresh.filter((row) => row.dataset.who === "user") : waiting.filter((row) => !known.has(row.dataset.id));
-    mine.forEach(() => this.#sent.shift()?.remove());
-    if (this.agent) this.pending.replaceChildren(...waiting, ...this.#sent);
+  /** It is in the box again, unless we hear that only the answer was lost. */
+  #failed(key) {
+    if (!this.#sent.has(key)) return;
+    this.#sent.get(key)?.remove();
+    this.#sent.set(key, null);
   }
 
-  #withdraw(row) {
-    this.#sent = this.#sent.filter((each) => each !== row);
-    row.remove();
+  /** What was sent and is now shown by the daemon, as a message or as one that waits for its turn. */
+  #came(stored, waiting) {
+    for (const key of stored) {
+      if (this.#sent.get(key) === null) this.#stored.add(key);
+      this.#sent.get(key)?.remove();
+      this.#sent.delete(key);
+    }
+    if (this.agent) this.pending.replaceChildren(...waiting, ...[...this.#sent.values()].filter(Boolean));
   }
 
   // --- at work
