@@ -11,9 +11,12 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -28,6 +31,10 @@ TIMES = 15
 BURST = 50
 MOST = 0.1  # seconds: what a person takes for at once
 FIRST_PAINT = 0.15
+A_SECOND = 50  # messages that arrive while somebody types
+KEYS = 100
+LONG_TASK = 0.05  # seconds: what browsers call long, and a person feels
+PACE = 40  # milliseconds between two keys of a fast typist
 
 HEAD = """# How soon the page shows it
 
@@ -51,7 +58,7 @@ def measure(folder: Path) -> list[Figure]:
             page = guest.open(guest.workspace())
             page.locator(".msg", has_text=f"number {MESSAGES}").wait_for()
             page.evaluate(WATCH)
-            return [_one(daemon, page), _many(daemon, page), _opened(guest), _loaded(guest)]
+            return [_one(daemon, page), _many(daemon, page), *_typed(daemon, page), _opened(guest), _loaded(guest)]
 
 
 def _one(daemon: Served, page: Page) -> Figure:
@@ -100,6 +107,121 @@ def _many(daemon: Served, page: Page) -> Figure:
         behind / MOST,
         cost=behind,
     )
+
+
+#: A key is painted when the frame it was handled in is done.
+KEYSTROKES = """() => {
+  window.typed = [];
+  const box = document.querySelector('.compose textarea');
+  box.addEventListener('keydown', ({ timeStamp }) => requestAnimationFrame(() => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => typed.push((performance.now() - timeStamp) / 1000);
+    port2.postMessage(null) })) }"""
+SAID = """looked at **number {n}**: it breaks in `follow()`, see [the page](https://example.org/{n})
+
+- first, what was measured
+- then what to do
+
+```python
+def follow(channel: str) -> None:
+    print(f"{{channel}} {n}")
+```"""
+
+
+def _typed(daemon: Served, page: Page) -> list[Figure]:
+    """Each key that somebody types into the box: while nothing arrives, and while messages do."""
+    page.locator(".compose textarea").click()
+    page.evaluate(KEYSTROKES)
+    quiet = _keys(page)
+    page.locator(".compose textarea").fill("")
+    with _talk(daemon) as said:
+        busy = _keys(page)
+        with _tasks(page) as tasks:
+            _keys(page)
+    value, other, longest = _high(busy), _high(quiet), max(tasks)
+    while_ = f"while {said[0] / said[1]:.0f} messages a second arrive"
+    return [
+        Figure(
+            f"a key typed {while_} → painted, 95 of 100",
+            ms(value),
+            "",
+            f"while none arrives: {ms(other)}",
+            value / other,
+            f"≤ {ms(MOST)}",
+            value <= MOST,
+            value / MOST,
+            cost=value,
+        ),
+        Figure(
+            f"the longest that the page works in one go {while_}",
+            "",
+            ms(longest),
+            f"a task in the middle: {ms(middle(tasks))}",
+            longest / middle(tasks),
+            f"≤ {ms(LONG_TASK)} CPU",
+            longest <= LONG_TASK,
+            longest / LONG_TASK,
+            cost=longest,
+        ),
+    ]
+
+
+@contextmanager
+def _tasks(page: Page) -> Iterator[list[float]]:
+    """CPU seconds of each task of the page's own thread in the block: as long, nothing that is typed is heard."""
+    browser = page.context.new_cdp_session(page)
+    events: list[dict[str, Any]] = []
+    done: list[object] = []
+    browser.on("Tracing.dataCollected", lambda told: events.extend(told["value"]))
+    browser.on("Tracing.tracingComplete", lambda told: done.append(told))
+    kinds = {"includedCategories": ["disabled-by-default-devtools.timeline"]}
+    browser.send("Tracing.start", {"transferMode": "ReportEvents", "traceConfig": kinds})
+    tasks: list[float] = []
+    yield tasks
+    browser.send("Tracing.end")
+    while not done:
+        page.wait_for_timeout(20)
+    threads = {(each["pid"], each["tid"]) for each in events if each["args"].get("name") == "CrRendererMain"}
+    tasks += [
+        each.get("tdur", 0) / 1e6
+        for each in events
+        if each["name"] == "RunTask" and (each["pid"], each["tid"]) in threads and each.get("tdur", 0) > 500
+    ]
+
+
+def _keys(page: Page) -> list[float]:
+    """Seconds from each key to its paint."""
+    page.evaluate("() => { typed.length = 0 }")
+    page.keyboard.type("the quick ", delay=PACE)
+    page.keyboard.type(("brown foxes " * KEYS)[: KEYS - 10], delay=PACE)
+    wait(page, "(count) => typed.length >= count", KEYS)
+    return [float(each) for each in page.evaluate("typed")]
+
+
+@contextmanager
+def _talk(daemon: Served) -> Iterator[list[float]]:
+    """Messages arrive, as evenly as can be, until the block is left; then it says how many, in how many seconds."""
+    told, done = [0.0, 0.0], threading.Event()
+
+    def go_on() -> None:
+        began = time.perf_counter()
+        while not done.wait(max(0.0, began + told[0] / A_SECOND - time.perf_counter())):
+            say(daemon, SAID.format(n=int(told[0])))
+            told[0] += 1
+        told[1] = time.perf_counter() - began
+
+    talker = threading.Thread(target=go_on)
+    talker.start()
+    try:
+        yield told
+    finally:
+        done.set()
+        talker.join()
+
+
+def _high(values: list[float]) -> float:
+    """95 of 100 are lower."""
+    return sorted(values)[int(len(values) * 0.95)]
 
 
 def _opened(guest: Visit) -> Figure:

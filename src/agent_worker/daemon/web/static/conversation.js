@@ -8,13 +8,16 @@ import { Follow } from "./follow.js";
 import { firstUnread, see } from "./unread.js";
 
 const MOST = 240;      // rows in the document
+const SLACK = 60;      // so many more, before those too many go: all at once is cheaper than one with each that comes
+const BREATH = 40;     // milliseconds between two looks for more, in which what is typed is painted
 const NEAR = 800;      // pixels from an end at which more is fetched
 const TOGETHER = 5 * 60e6;  // microseconds in which messages of one sender stand together
 const MOST_SENT = 40;  // keys in one question
 const LONGEST = 4000;  // characters of what is being written
+const DAY = new Intl.DateTimeFormat([], { weekday: "short", day: "numeric", month: "short" });
 
 export class Conversation {
-  #fetching = null;
+  #fetching = false;
   #again = false;
   #sent = new Map();     // key of what was sent → the row that stands for it until the daemon shows it; null: it failed
   #stored = new Set();   // keys of what failed here, and was said all the same
@@ -65,15 +68,17 @@ export class Conversation {
   async catchUp() {
     if (this.#fetching) { this.#again = true; return; }
     if (this.rows.children.length >= MOST && !this.follow.pinned) return this.#offer();
-    do {
-      this.#again = false;
-      this.#fetching = this.#more({ since: this.last, limit: 200 });
-      const page = await this.#fetching.catch(() => null);
-      this.#fetching = null;
-      if (!page) return;
-      this.#add(page, false);
-      this.#again ||= page.last > 0 && page.last < page.newest && this.follow.pinned;
-    } while (this.#again);
+    this.#fetching = true;
+    try {
+      do {
+        this.#again = false;
+        const page = await this.#more({ since: this.last, limit: 200 });
+        this.#add(page, false);
+        this.#again ||= page.last > 0 && page.last < page.newest && this.follow.pinned;
+        if (this.#again) await new Promise((done) => setTimeout(done, BREATH));
+      } while (this.#again);
+    } catch { /* not connected: it is tried again when we are */ }
+    this.#fetching = false;
   }
 
   async toNewest() {
@@ -100,7 +105,7 @@ export class Conversation {
   #add(page, above) {
     const fresh = [...nodes(page.html).children].filter((row) => above ? Number(row.dataset.seq) < this.first : Number(row.dataset.seq) > this.last);
     if (fresh.length) this.log.querySelector(".begin")?.remove();
-    const height = this.log.scrollHeight;
+    const height = above ? this.log.scrollHeight : 0;
     above ? this.rows.prepend(...fresh) : this.rows.append(...fresh);
     this.#join(fresh.concat(fresh.at(-1)?.nextElementSibling ?? []));
     for (const row of fresh) if (row.dataset.run) this.#said(row.dataset.run);
@@ -114,9 +119,10 @@ export class Conversation {
 
   /** Rows too many go at the other end, which is out of sight. */
   #trim(above) {
-    const height = this.log.scrollHeight;
+    if (this.rows.children.length <= MOST + SLACK) return;
+    const shifts = !above && !this.follow.pinned, height = shifts ? this.log.scrollHeight : 0;
     while (this.rows.children.length > MOST) (above ? this.rows.lastElementChild : this.rows.firstElementChild).remove();
-    if (!above && !this.follow.pinned) this.follow.shift(this.log.scrollHeight - height);
+    if (shifts) this.follow.shift(this.log.scrollHeight - height);
   }
 
   /** The reader has moved, or the end came into sight again. */
@@ -127,9 +133,9 @@ export class Conversation {
     const up = this.log.scrollTop < NEAR && this.first > 1 && !this.follow.pinned;
     const down = this.follow.fromEnd < NEAR && this.last < this.newest;
     if (!up && !down) return;
-    this.#fetching = this.#more(up ? { before: this.first } : { since: this.last });
-    const page = await this.#fetching.catch(() => null);
-    this.#fetching = null;
+    this.#fetching = true;
+    const page = await this.#more(up ? { before: this.first } : { since: this.last }).catch(() => null);
+    this.#fetching = false;
     if (page) this.#add(page, up);
     if (this.#again) this.catchUp();  // something was said meanwhile
   }
@@ -152,7 +158,7 @@ export class Conversation {
       const same = before && before.dataset.who === row.dataset.who && before.className.split(" ")[1] === row.className.split(" ")[1];
       row.classList.toggle("follows", Boolean(same) && row.dataset.at - before.dataset.at < TOGETHER);
       const day = (each) => new Date(each.dataset.at / 1000).toDateString();
-      if (!before || day(before) !== day(row)) row.dataset.day = new Date(row.dataset.at / 1000).toLocaleDateString([], { weekday: "short", day: "numeric", month: "short" });
+      if (!before || day(before) !== day(row)) row.dataset.day = DAY.format(row.dataset.at / 1000);
       else delete row.dataset.day;
     }
   }

@@ -22,11 +22,12 @@ export function firstUnread(workspace, rows) {
 /** A workspace in the list says how many messages nobody has seen here. */
 export function mark(side) {
   for (const entry of side.querySelectorAll("li[data-workspace]")) {
-    const fresh = Number(entry.dataset.newest) - seen(entry.dataset.workspace);
-    const badge = entry.querySelector(".fresh");
-    badge.hidden = fresh <= 0;
+    const fresh = Math.max(0, Number(entry.dataset.newest) - seen(entry.dataset.workspace));
+    const badge = entry.querySelector(".fresh"), told = `${fresh} new`;
+    if (badge.getAttribute("aria-label") === told) continue;
+    badge.hidden = !fresh;
     badge.textContent = fresh > 99 ? "99+" : fresh;
-    badge.setAttribute("aria-label", `${fresh} new`);
+    badge.setAttribute("aria-label", told);
   }
 }
 
