@@ -182,7 +182,10 @@ async def test_A15_what_a_colleague_made_of_it_is_taken_back_too(here: House) ->
     await work(here, "@alice look at the page")
     poisoned, obeyed = await last_run(here, "alice"), await last_run(here, "bob")
     shown = await here.do("memory_revert", name="alice", source=poisoned, show=True)
-    assert [run.partition(" ")[0] for run in shown["runs"]] == [poisoned, obeyed]
+    assert [(run["run"], run["agent"], run["saw"], run["depth"]) for run in shown["runs"]] == [
+        (poisoned, "alice", None, 0),
+        (obeyed, "bob", poisoned, 1),
+    ]
     assert shown["memories"] == []
     taken = await here.do("memory_revert", name="alice", source=poisoned)
     assert taken["memories"] == ["bob: boss"]

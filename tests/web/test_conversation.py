@@ -138,7 +138,9 @@ HELD_ANSWERS = """(() => { const real = window.fetch; let go; const later = new 
     const answer = await real(url, how);
     if (sends && window.holdAnswer) await later;
     return answer; } })()"""
-OF_MINE = "() => [...document.querySelectorAll('.log .msg')].filter((row) => row.textContent.includes('my words')).length"
+OF_MINE = (
+    "() => [...document.querySelectorAll('.log .msg')].filter((row) => row.textContent.includes('my words')).length"
+)
 
 
 def test_what_was_sent_stands_there_once_however_late_its_sending_is_answered(guest: Visit) -> None:

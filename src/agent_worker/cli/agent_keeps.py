@@ -14,6 +14,7 @@ from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.suggestion import slip_of
 
+_DEEPEST = 8  # levels of a tree that are drawn as such
 _WHAT = {
     "memories": "memory",
     "proposals": "proposal for its soul",
@@ -150,10 +151,15 @@ def revert(name: str, since: str | None, source: str | None, show: bool, as_json
     taken = call("POST", where, since=since, source=source, show=show, project=here())
     if as_json:
         return tell_json(taken)
-    rows = [(_WHAT.get(what, what), each) for what, found in taken.items() for each in found]
+    rows = [("run", f"{'  ' * min(each['depth'], _DEEPEST)}{_run(each)}") for each in taken["runs"]]
+    rows += [(_WHAT.get(what, what), each) for what, found in taken.items() if what != "runs" for each in found]
     tell_table(("what", "which"), rows, empty="there is nothing to take back")
     if taken["memories"]:
         echo(f"held back, not deleted. To give one back: agent-worker agent release {clean(name)} KEY")
+
+
+def _run(each: dict[str, Any]) -> str:
+    return f"{each['run']} ({each['agent']}{', saw it' if each['saw'] else ''})"
 
 
 @click.command()

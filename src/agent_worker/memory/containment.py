@@ -7,7 +7,7 @@ question about what is stored, and nothing is changed: that is agents/revert.py.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
@@ -19,14 +19,15 @@ LONGEST = 200  # characters of a line that are looked for
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """A run and its agent. One that is not `named` only saw words of those that are, or of each other."""
+    """A run and its agent. One that was not named saw words of one that was, or of another that did."""
 
     run: str
     agent: str
+    name: str  #: of the agent
     workspace: str | None
     work: str
     started_at: int
-    named: bool
+    saw: str | None  #: the run whose words it saw, the first that is known; None: it was named itself
 
 
 def since(tx: Transaction, agent: str, at: int) -> list[str]:
@@ -42,28 +43,37 @@ def since(tx: Transaction, agent: str, at: int) -> list[str]:
 def tree(tx: Transaction, named: Collection[str]) -> list[Descent]:
     """The named runs, and every later run of the project that saw words of one of these, oldest first."""
     first = [row for run in named if (row := tx.one(_RUN, run=run))]
-    found = {row["id"]: _descent(row, named=True) for row in first}
+    found = {row["id"]: _descent(row, saw=None) for row in first}
     if not found:
         return []
-    words = {line for each in found.values() for line in _said(tx, each)}
+    words: dict[str, str] = {}  # line → the run that has it first
+    for each in found.values():
+        _learn(words, tx, each)
     # In order of time: whoever saw something began, or called a tool, after it was said.
     for row in _later(tx, min(each.started_at for each in found.values())):
         if row["id"] in found:
             continue
-        if set(_shown(row["manifest"])) & found.keys() or _called_up(tx, row, words):
-            found[row["id"]] = _descent(row, named=False)
-            words.update(_said(tx, found[row["id"]]))
+        if saw := next((run for run in _shown(row["manifest"]) if run in found), None) or _called_up(tx, row, words):
+            found[row["id"]] = _descent(row, saw=saw)
+            _learn(words, tx, found[row["id"]])
     return sorted(found.values(), key=lambda each: (each.started_at, each.run))
 
 
+def _learn(words: dict[str, str], tx: Transaction, run: Descent) -> None:
+    for line in _said(tx, run):
+        words.setdefault(line, run.run)
+
+
 _RUN = """
-select r.id, r.agent, r.workspace, r.manifest, r.started_at, coalesce(i.work, '') as work
-  from run r left join instruction i on i.project = :project and i.id = r.instruction
+select r.id, r.agent, coalesce(a.name, r.agent) as name, r.workspace, r.manifest, r.started_at,
+       coalesce(i.work, '') as work
+  from run r left join agent a on a.project = :project and a.id = r.agent
+       left join instruction i on i.project = :project and i.id = r.instruction
  where r.project = :project and r.id = :run"""
 
 
-def _descent(row: Row, *, named: bool) -> Descent:
-    return Descent(row["id"], row["agent"], row["workspace"], row["work"], row["started_at"], named)
+def _descent(row: Row, *, saw: str | None) -> Descent:
+    return Descent(row["id"], row["agent"], row["name"], row["workspace"], row["work"], row["started_at"], saw)
 
 
 def _later(tx: Transaction, at: int) -> Iterator[Row]:
@@ -101,11 +111,11 @@ _CALLS = "select tool, arguments, result from call where project = :project and 
 _OWN_CALLS = "select result from program_call where project = :project and work = :work and run = :run"
 
 
-def _called_up(tx: Transaction, row: Row, words: Collection[str]) -> bool:
-    """Whether a tool, of ours or of its program, showed such a line to the run."""
+def _called_up(tx: Transaction, row: Row, words: Mapping[str, str]) -> str | None:
+    """Whose line a tool, of ours or of its program, showed to the run; None: nobody's."""
     made = [*tx.all(_CALLS, work=row["work"], run=row["id"]), *tx.all(_OWN_CALLS, work=row["work"], run=row["id"])]
     results = [call["result"] for call in made]
-    return any(line in result for result in results if result for line in words)
+    return next((run for line, run in words.items() for result in results if result and line in result), None)
 
 
 def _strings(arguments: str) -> Iterable[str]:

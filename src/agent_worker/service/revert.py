@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import UTC, date, datetime, time
 from functools import partial
 
@@ -33,10 +34,19 @@ from agent_worker.workspaces.log_files import CONVERSATIONS, HISTORY, RESOURCES
 
 
 @dataclass(frozen=True, slots=True)
+class RunTakenBack:
+    run: str
+    agent: str  #: its name
+    at: int  #: when it began
+    saw: str | None  #: the run whose words it saw, which stands above it; None: it was named itself
+    depth: int  #: in the tree: 0 for those that were named
+
+
+@dataclass(frozen=True, slots=True)
 class TakenBack:
     """By name. Of other agents than the one that was asked about, with theirs before it."""
 
-    runs: list[str]  #: the named ones, and those that saw what came of them
+    runs: list[RunTakenBack]  #: the named ones, and below each those that saw its words: a tree, line by line
     memories: list[str] = field(default_factory=list)
     restored: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -77,16 +87,17 @@ async def memory_revert(
     named = await database.read(containment.since, id, at) if at is not None else [source or ""]
     runs, taken = await database.read(containment.tree, named), TakenBack([])
     if show:
-        return TakenBack([_told(loaded, run) for run in runs])
+        return TakenBack(_in_tree(runs))
     await note(service, name, project, "reverted", since or source or "")
     await _take_back(service, loaded, runs, taken, agent=id, since=since)
     known = {run.run for run in runs}
     # Whoever looked while we took it back has seen it, and is taken back as well.
     while new := [run for run in await database.read(containment.tree, named) if run.run not in known]:
         await _take_back(service, loaded, new, taken, agent=id, since=since)
+        runs += new
         known.update(run.run for run in new)
     await service.runtime.database.shed()
-    return taken
+    return replace(taken, runs=_in_tree(runs))
 
 
 async def _take_back(
@@ -94,7 +105,6 @@ async def _take_back(
 ) -> None:
     """Take these runs back, with whatever the agent was told since a day, and add to `taken` what that was."""
     database, at = service.database(loaded), micros(_day(since)) if since is not None else None
-    taken.runs.extend(_told(loaded, run) for run in runs)
     held = await database.write(take_back, runs, agent=agent, at=at, now=service.now())
     await _unindex(service, runs)
     await _strike_files(service, database, held)
@@ -119,12 +129,18 @@ async def _unindex(service: Service, runs: Sequence[Descent]) -> None:
         await asyncio.to_thread(service.runtime.registry.libraries.drop, workspace)
 
 
-def _told(loaded: LoadedProject, run: Descent) -> str:
-    return f"{run.run} ({_name(loaded, run.agent)}{'' if run.named else ', saw it'})"
-
-
-def _name(loaded: LoadedProject, agent: str) -> str:
-    return next((name for name, id in loaded.agents.items() if id == agent), agent)
+def _in_tree(runs: Sequence[Descent]) -> list[RunTakenBack]:
+    """Each run below the one whose words it saw, the oldest first."""
+    children: dict[str | None, list[Descent]] = defaultdict(list)
+    for run in runs:
+        children[run.saw].append(run)
+    listed: list[RunTakenBack] = []
+    waiting = [(0, run) for run in reversed(children[None])]
+    while waiting:
+        depth, run = waiting.pop()
+        listed.append(RunTakenBack(run.run, run.name, run.started_at, run.saw, depth))
+        waiting += [(depth + 1, each) for each in reversed(children[run.run])]
+    return listed
 
 
 async def _unlearn(

@@ -71,7 +71,7 @@ async def messages_of(
     last: bool = False,
     sent: str = "",
 ) -> Messages:
-    """A stretch of a conversation: after a seq, before one, or the last ones. `sent`: keys of what the page has sent."""
+    """A stretch of a conversation: after a seq, before one, or the last ones. `sent`: keys of what a page has sent."""
     stored = await messages.stored(service, sent.split(","), project) if sent else ()  # first: so it is in what follows
     lines = await messages.read(service, at, project, since, limit, last, before, held=True)
     voted = any(line.kind == "proposal" for line in lines)

@@ -30,7 +30,7 @@ _TITLES = {
     "limit": "reached a limit",
     "key": "needs a key",
     "mention": "calls on you",
-    "dispute": "heard otherwise than it knows",
+    "dispute": "has heard otherwise",
     "check": "does it still hold?",
     "held": "files of its own changed while its program worked: was it you?",
     "sharing": "does not tell what it shares",
@@ -45,7 +45,14 @@ _WORDS = {"dismiss": "Dismiss", "retry": "Retry", "answer": "Answer", "approve":
 #: How far a yes to a call reaches → what its button says, and the key that presses it.
 _SCOPES = {"once": ("Approve once", "a"), "run": ("For this run", "r"), "always": ("Always exactly this", "")}
 _KEYS = {"approve": "a", "deny": "x", "retry": "r"}
-_OTHER_WORDS = {"veto": {"approve": "Let it stand", "deny": "Veto"}, "limit": {"retry": "Grant the same again"}}
+_OTHER_WORDS = {
+    "veto": {"approve": "Let it stand", "deny": "Veto"},
+    "limit": {"retry": "Grant the same again"},
+    "dispute": {"approve": "Believe it", "deny": "Keep what it knew"},
+    "check": {"approve": "It still holds", "deny": "It does not"},
+    "held": {"approve": "It was me"},
+    "soul": {"deny": "Reject"},
+}
 #: Shown where a team talks. Votes have a card of their own there, and who calls on the person does so in words.
 HERE = frozenset(inbox.CAN) - {"vote", "veto", "mention", "feedback", "space"}
 
@@ -118,8 +125,8 @@ def item_card(root: str, item: Item, *, here: bool = False) -> Html:
             h("span", _TITLES.get(item.kind, item.kind), class_="less"),
             workspace if who and not here else None,
             h("span", f"{item.count} times", class_="less") if item.count > 1 else None,
-            h("a", "the run", href=link("run", item.run, project=root), class_="less") if item.run else None,
-            h("span", f"{item.number} in {PurePath(root).name}", title=root, class_="less"),
+            h("a", "its run", href=link("run", item.run, project=root), class_="less") if item.run else None,
+            h("span", f"No. {item.number} in {PurePath(root).name}", title=root, class_="less"),
             when(item.at, day=True),
             class_="head",
         ),
@@ -201,11 +208,16 @@ def _buttons(item: Item, answer: str) -> list[Html]:
     ]
 
 
+def answer_word(kind: str, answer: str) -> str:
+    """What a button says that gives this answer to an item of a kind."""
+    return {**_WORDS, **_OTHER_WORDS.get(kind, {})}[answer]
+
+
 def _plain_button(item: Item, answer: str) -> Html:
-    words = {**_WORDS, **_OTHER_WORDS.get(item.kind, {})}
     quiet = answer != item.answers[0] or answer == "dismiss"
     press = _KEYS.get(answer, "")
-    return _button(words[answer], press=press, given={"action": answer}, quiet=quiet, checked=answer == "answer")
+    word = answer_word(item.kind, answer)
+    return _button(word, press=press, given={"action": answer}, quiet=quiet, checked=answer == "answer")
 
 
 def _button(

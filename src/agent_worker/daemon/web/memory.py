@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from urllib.parse import quote
 
 from agent_worker.core.text import plural
-from agent_worker.daemon.web.frame import View, button, empty, form, link, money, section, source
+from agent_worker.daemon.web.frame import View, button, empty, form, link, money, section, source, when
+from agent_worker.daemon.web.inbox import answer_word
 from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.memory.gate import COLLEAGUE
 from agent_worker.memory.memory import ARCHIVE, QUARANTINE, SELF, USER, MemoryEntry
@@ -14,14 +16,16 @@ from agent_worker.service.agents import AgentDetail
 from agent_worker.service.learned import Judged, Learned
 from agent_worker.service.memory import Dispute, Remembered
 from agent_worker.service.operation import operation
+from agent_worker.service.revert import RunTakenBack
 from agent_worker.service.service import Service
+
+DEEPEST = 8  #: levels of a tree that are drawn as such
 
 
 @operation("GET", "/page/revert")
 async def revert_view(service: Service, name: str, source: str, project: str | None = None) -> View:
     """What would be taken back with a run: it and every run that saw its words."""
-    tree = await revert.memory_revert(service, name, source=source, show=True, project=project)
-    listed = [*tree.runs, *tree.restored]
+    found = await revert.memory_revert(service, name, source=source, show=True, project=project)
     take = form(
         f"POST /agents/{quote(name)}/memory/revert",
         button("Take all of it back"),
@@ -29,9 +33,29 @@ async def revert_view(service: Service, name: str, source: str, project: str | N
         source=source,
         project=project,
     )
-    told = "With it goes what came of it: runs that saw its words, and what they wrote. Nothing is deleted."
-    shown = [h("ul", [h("li", each) for each in listed]), h("p", told, class_="less"), take]
-    return View(f"Take back {source}", h("div", shown if listed else empty("There is nothing to take back.")))
+    told = "Below a run stand those that saw its words. What they said, wrote and learned goes too; nothing is deleted."
+    restored = h("ul", [h("li", each) for each in found.restored]) if found.restored else None
+    shown = [_tree(found.runs, project), restored, h("p", told, class_="less") if found.runs else None, take]
+    some = found.runs or found.restored
+    return View(f"Take back {source}", h("div", shown if some else empty("There is nothing to take back.")))
+
+
+def _tree(runs: Sequence[RunTakenBack], project: str | None, depth: int = 0) -> Html | None:
+    """As they are listed: each is followed by those below it."""
+    if not runs:
+        return None
+    starts = [n for n, each in enumerate(runs) if min(each.depth, DEEPEST) == depth]
+    rows = [
+        h(
+            "li",
+            h("a", f"{runs[n].agent}’s run", href=link("run", runs[n].run, project=project), title=runs[n].run),
+            " ",
+            when(runs[n].at, day=True),
+            _tree(runs[n + 1 : end], project, depth + 1),
+        )
+        for n, end in zip(starts, [*starts[1:], len(runs)], strict=True)
+    ]
+    return h("ul", rows, class_="tree")
 
 
 def memory_section(remembered: Remembered, found: AgentDetail, name: str, project: str | None) -> Html:
@@ -68,8 +92,8 @@ def _learned(learned: Learned) -> Html:
 def _dispute(each: Dispute) -> Html:
     """What was heard against what is known, decided in place."""
     buttons = [
-        button("Approve", name="action", value="approve"),
-        button("Deny", name="action", value="deny", class_="quiet"),
+        button(answer_word("dispute", "approve"), name="action", value="approve"),
+        button(answer_word("dispute", "deny"), name="action", value="deny", class_="quiet"),
     ]
     decide = form(
         f"POST /inbox/{quote(each.item, safe='')}",
@@ -83,7 +107,7 @@ def _dispute(each: Dispute) -> Html:
         h(
             "ul",
             h("li", each.known.value, " ", _provenance(each.known)),
-            h("li", each.heard.value, " ", _provenance(each.heard)),
+            h("li", "heard: ", each.heard.value, " ", _provenance(each.heard)),
         ),
         decide if each.item else None,
         data_key=f"dispute-{each.known.key}",
