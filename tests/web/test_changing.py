@@ -42,15 +42,15 @@ def test_a_project_is_set_up_in_a_folder_and_put_to_work(guest: Visit, tmp_path:
     page.get_by_role("link", name="New project").click()
     form = page.get_by_role("form", name="New project")
     form.get_by_label("Folder").fill("relative/path")
-    form.get_by_role("button", name="Make it").click()
+    form.get_by_role("button", name="Create").click()
     form.get_by_text("is not a full path").wait_for()
     form.get_by_label("Folder").fill(str(tmp_path / "no" / "where"))
-    form.get_by_role("button", name="Make it").click()
+    form.get_by_role("button", name="Create").click()
     form.get_by_text("there is no directory").wait_for()
     form.get_by_label("Folder").fill(str(tmp_path / "shop"))
     form.get_by_label("Team").select_option("triage")
     form.get_by_label("Its agents use").select_option("mock")
-    form.get_by_role("button", name="Make it").click()
+    form.get_by_role("button", name="Create").click()
     page.get_by_role("heading", name="Start triage").wait_for()
     assert (tmp_path / "shop" / ".agents" / "tess.yaml").exists()
     assert page.locator(".consent").count() == 0, "what was written for the person is approved"
@@ -59,7 +59,7 @@ def test_a_project_is_set_up_in_a_folder_and_put_to_work(guest: Visit, tmp_path:
     guest.go("#/new-project")
     form.get_by_label("Folder").fill(str(tmp_path / "shop"))
     form.get_by_label("Team").select_option("triage")
-    form.get_by_role("button", name="Make it").click()
+    form.get_by_role("button", name="Create").click()
     form.get_by_text("everything is there already").wait_for()
 
 
@@ -72,7 +72,7 @@ def test_what_was_in_the_folder_before_is_asked_about_as_in_a_terminal(guest: Vi
     form.get_by_label("Folder").fill(str(tmp_path))
     form.get_by_label("Team").select_option("triage")
     form.get_by_label("Its agents use").select_option("mock")
-    form.get_by_role("button", name="Make it").click()
+    form.get_by_role("button", name="Create").click()
     page.get_by_role("heading", name="Start triage").wait_for()
     page.locator(".consent", has_text="echo mine").wait_for()
     assert "echo mine" in file.read_text(), "it was left alone"
@@ -115,14 +115,14 @@ def runs_in(daemon: Served, workflow: str) -> int:
 def test_a_limit_is_raised_to_a_number_on_its_card(guest: Visit) -> None:
     at_the_limit(guest.daemon, "talk")
     page = guest.open("#/inbox")
-    card = page.locator(".item.limit", has_text="@talk")
+    card = page.locator(".item[data-kind=limit]", has_text="@talk")
     number = card.get_by_label("New limit of @talk: runs")
     assert number.input_value() == "4", "twice as much is offered"
     number.fill("3")
     card.get_by_role("button", name="Raise to this").click()
-    page.locator(".item.limit", has_text="3 runs (limit 3)").wait_for()
+    page.locator(".item[data-kind=limit]", has_text="3 runs (limit 3)").wait_for()
     assert runs_in(guest.daemon, "talk") == 3, "what was used counts on"
-    page.locator(".item.limit", has_text="@talk").get_by_role("button", name="Grant the same again").click()
+    page.locator(".item[data-kind=limit]", has_text="@talk").get_by_role("button", name="Grant the same again").click()
     assert eventually(lambda: runs_in(guest.daemon, "talk") > 3)
 
 

@@ -73,7 +73,7 @@ def test_an_approval_shows_the_call_and_its_run_and_holds_for_the_run(guest: Vis
     assert "wanda wants to use write_file" in told
     assert card.locator("dd pre").inner_text() == "hello\nworld"
     assert "{" not in told
-    assert card.get_by_role("link", name="the run").get_attribute("href").startswith("#/run/r_")  # type: ignore[union-attr]
+    assert card.get_by_role("link", name="its run").get_attribute("href").startswith("#/run/r_")  # type: ignore[union-attr]
     card.get_by_role("button", name="For this run").click()
     page.locator(".rows .msg", has_text="both are written").wait_for()
     assert (daemon.project / "two.txt").read_text() == "again"
@@ -98,7 +98,7 @@ def test_votes_and_vetoes_have_a_title_and_buttons(guest: Visit) -> None:
     guest.daemon.do(
         "POST", "/proposals", at="@ballots", question="Tabs?", options=["tabs", "spaces"], voters=["user", "ann"]
     )
-    vote = page.locator(".item.vote")
+    vote = page.locator(".item[data-kind=vote]")
     vote.wait_for()
     assert "@ballots asks for your vote" in " ".join(vote.inner_text().split())
     vote.get_by_role("button", name="spaces").click()

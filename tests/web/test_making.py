@@ -75,7 +75,7 @@ def test_a_document_is_made_there(guest: Visit) -> None:
     form = page.get_by_role("form", name="New document")
     form.get_by_label("Name").fill("plan.md")
     form.get_by_label("Text").fill("# A plan\n")
-    form.get_by_role("button", name="Make it").click()
+    form.get_by_role("button", name="Create").click()
     page.locator(".doc h1", has_text="A plan").wait_for()
 
 
@@ -85,7 +85,7 @@ def test_a_question_is_put_to_the_vote_there(guest: Visit) -> None:
     form.get_by_label("Question").fill("Hello or good day?")
     form.get_by_label("Options").fill("hello\n\n good day \n")
     form.get_by_label("gil").uncheck()
-    form.get_by_role("button", name="Put it to the vote").click()
+    form.get_by_role("button", name="Ask for votes").click()
     card = page.locator(".card", has_text="Hello or good day?")
     card.get_by_role("form", name="Vote for good day").get_by_role("button").click()
     page.locator(".card .won", has_text="good day").wait_for()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.shells.served import Served, served
-from tests.web.browser import Visit, needs_chromium, say, script, start, wait
+from tests.web.browser import Browser, Visit, needs_chromium, say, script, start, visit, wait
 
 pytestmark = needs_chromium
 
@@ -39,3 +41,39 @@ def test_the_map_shows_who_waits_for_whom_until_it_is_answered(guest: Visit) -> 
     guest.go(guest.workspace(tab="map"))
     wait(page, "() => document.querySelector('.graph') && !document.querySelector('.graph .call.waits')")
     page.get_by_text("Nobody is at work now.").wait_for()
+
+
+def changes_app(text: str) -> str:
+    return "tools: [read_file, write_file]\nisolate: worktree\n" + script(
+        {"call": {"tool": "write_file", "with": {"path": "app.py", "text": text}}}, {"say": "changed"}
+    )
+
+
+def commit(folder: Path, file: str) -> None:
+    for words in (["init", "-q"], ["add", file], ["commit", "-qm", "begin"]):
+        settings = ["-c", "user.name=Ann", "-c", "user.email=ann@example.org"]
+        subprocess.run(["git", *settings, *words], cwd=folder, capture_output=True, check=True)
+
+
+def test_two_who_changed_the_same_file_are_told_once_and_the_map_shows_it(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    alice, bob = changes_app("print('from alice')\n"), changes_app("print('from bob')\n")
+    with served(tmp_path_factory.mktemp("copies"), alice=alice, bob=bob) as daemon:
+        (daemon.project / "app.py").write_text("print('old')\n")
+        commit(daemon.project, "app.py")
+        daemon.do("POST", "/trust")
+        start(daemon)
+        with visit(browser, daemon, viewport={"width": 1280, "height": 800}) as guest:
+            page = guest.open(guest.workspace())
+            say(daemon, "@alice @bob improve it")
+            told = page.locator(".msg.system", has_text="have both changed app.py")
+            told.wait_for()
+            assert "A trial merge conflicts in app.py" in told.inner_text()
+            assert told.count() == 1
+            offered = page.locator(".msg.system", has_text="alice changed 1 file in its own copy: app.py")
+            offered.get_by_text("What was changed").click()
+            offered.get_by_text("+print('from alice')").wait_for()
+            guest.go(guest.workspace(tab="map"))
+            page.locator(".overlaps", has_text="alice and bob have both changed app.py").wait_for()
+            assert not guest.complaints

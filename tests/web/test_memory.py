@@ -72,7 +72,7 @@ def test_what_was_heard_is_refused_in_the_inbox_and_what_was_known_stays(guest: 
     remember(guest, "dora", deploys={"value": "We deploy on Fridays"})
     guest.daemon.do("POST", "/serve", agent="dora", message="look around")
     page = guest.open("#/inbox")
-    item = page.locator(".item.dispute", has_text="dora")
+    item = page.locator(".item[data-kind=dispute]", has_text="dora")
     assert "We deploy on Mondays" in item.inner_text()
     item.get_by_role("button", name="Keep what it knew").click()
     item.wait_for(state="detached")
@@ -97,7 +97,7 @@ def test_a_change_of_who_it_is_is_approved_or_rejected_with_what_it_rests_on(gue
     page.locator("dl.soul", has_text="Always explain the trade-offs").wait_for()
     assert asked.count() == 1
     guest.go("#/inbox")
-    short = page.locator(".item.soul", has_text="short sentences")
+    short = page.locator(".item[data-kind=soul]", has_text="short sentences")
     short.get_by_role("button", name="Reject").click()
     short.wait_for(state="detached")
     guest.go(guest.place("agent/sol"))

@@ -8,6 +8,8 @@ import pytest
 from tests.shells.served import Served, served
 from tests.web.browser import Visit, needs_chromium, say, start, wait
 
+from agent_worker.daemon.web.prose import in_a_line
+
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
@@ -29,6 +31,27 @@ def test_what_was_said_and_written_is_found_by_a_key(guest: Visit) -> None:
     assert "the slow one" in results.inner_text()
     results.get_by_role("link", name="@review / plan.md").first.click()
     page.locator(".doc", has_text="Make the quadratic part linear").wait_for()
+
+
+@needs_chromium
+def test_a_message_that_was_found_is_opened_where_it_stands_in_the_channel(guest: Visit) -> None:
+    start(guest.daemon, "long")
+    for n in range(60):
+        say(guest.daemon, f"entry number {n} of a long talk" if n != 5 else "the zebra crossed", to="@review:long")
+    page = guest.open("#/search/zebra")
+    page.locator(".results").get_by_role("link", name="@review:long #").first.click()
+    found = page.locator(".rows .msg", has_text="the zebra crossed")
+    found.wait_for()
+    wait(page, "() => document.activeElement.textContent.includes('the zebra crossed')")
+    page.get_by_role("button", name="To the newest").click()
+    page.locator(".rows .msg", has_text="entry number 59").wait_for()
+    assert page.locator("#side [aria-current=page]", has_text="@review:long").count() == 1
+
+
+def test_a_text_that_is_only_mentioned_stands_in_one_line_without_its_marks() -> None:
+    text = "Measured, **all**:\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n"
+    text += "```sh\nls | `wc`\n```\n# Head\n> [so](https://x.y) __init__"
+    assert in_a_line(text) == "Measured, all: a · b 1 · 2 ls | wc Head so __init__"
 
 
 @needs_chromium

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.patience import eventually
 from tests.shells.served import Served, served
 from tests.web.browser import (
-    PICTURES,
-    WIDTHS,
     Browser,
     Visit,
     needs_chromium,
@@ -323,54 +319,3 @@ def test_what_is_answered_elsewhere_goes_by_itself(guest: Visit) -> None:
     item.wait_for()
     guest.daemon.client.request("POST", f"/inbox/{item.get_attribute('data-key')}", {"action": "dismiss"})
     item.wait_for(state="detached")
-
-
-# --- for everybody
-
-
-def places(guest: Visit) -> dict[str, str]:
-    return {
-        "home": "#/home",
-        "workspace": guest.workspace(),
-        "team": guest.workspace(tab="team"),
-        "map": guest.workspace(tab="map"),
-        "document": guest.place("doc/review", name="plan.md"),
-        "agent": guest.place("agent/alice"),
-        "run": guest.place(f"run/{run_of(guest.daemon, 'alice')}"),
-        "inbox": "#/inbox",
-        "documents": guest.workspace(tab="documents"),
-        "decisions": guest.workspace(tab="decisions"),
-        "search": "#/search/plan",
-        "file": guest.place("file/.agents%2Falice.yaml"),
-        "new": guest.place("new/workflow"),
-        "start": guest.place("start/deploy"),
-        "approval": guest.place("approval"),
-        "nowhere": "#/nowhere",
-    }
-
-
-AUDIT = Path(__file__).with_name("audit.js").read_text()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_everything_has_a_name_and_can_be_read(browser: Browser, daemon: Served, scheme: Any) -> None:
-    with visit(browser, daemon, color_scheme=scheme, viewport={"width": 1440, "height": 900}) as guest:
-        guest.open()
-        for name, place in places(guest).items():
-            guest.go(place)
-            assert guest.page.evaluate(AUDIT) == [], f"{name}, {scheme}"
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_every_view_fits_its_width(browser: Browser, daemon: Served, width: int) -> None:
-    PICTURES.mkdir(exist_ok=True)
-    with visit(browser, daemon, viewport={"width": width, "height": 900}) as guest:
-        page = guest.open()
-        for name, place in places(guest).items():
-            guest.go(place)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
-            page.screenshot(path=PICTURES / f"{name}-{width}.png")
-        if width < 720:
-            page.get_by_role("button", name="Menu").click()
-            page.locator("#side").get_by_role("link", name="alice").click()
-            page.get_by_role("heading", name="alice").wait_for()

@@ -411,6 +411,9 @@ async def test_two_who_changed_the_same_path_are_told_that_it_fits_together(repo
         (told,) = await both_change(team, "".join(first), "".join(last))
         assert told.endswith("A trial merge went without a conflict.")
         assert git(repository, "status", "--porcelain", "app.py") == "", "nothing of the trial is kept"
+        assert team.workspace.working_copies.overlaps() == [told]
+        await both_change(team, "".join(first), "".join(lines))
+        assert team.workspace.working_copies.overlaps() == [], "bob has let go of it"
 
 
 async def test_who_changes_other_paths_hears_nothing(repository: Path) -> None:

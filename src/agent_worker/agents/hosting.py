@@ -21,6 +21,7 @@ from agent_worker.agents.registry import AgentRuntime
 from agent_worker.core.clock import SharedClock
 from agent_worker.core.errors import NotFound, StorageFault
 from agent_worker.core.ids import new_id
+from agent_worker.core.later import dataclass
 from agent_worker.database import host_rows, signal_rows
 from agent_worker.database.database import Database, WholeTransaction
 from agent_worker.database.host_rows import BEAT, FENCE, LEASE, Beat, Host, Lease
@@ -38,6 +39,12 @@ ID_FILE = "host-id"  #: in the home
 LINGER = 30.0  #: seconds without work after which a host lets go of an agent
 
 
+@dataclass(frozen=True, slots=True)
+class HostGone:
+    node: str  #: the name of its machine
+    at: int  #: when we heard that it was found dead
+
+
 class Hosting:
     def __init__(self, me: Host, database: Database, lease: Lease, clock: SharedClock) -> None:
         self.me = me
@@ -46,6 +53,7 @@ class Hosting:
         self.renewed: Callable[[], None] = lambda: None  #: and when it is again
         self.refresh: Callable[[str], Awaitable[None]] = _nothing  #: look at the files of a project, before a claim
         self.join: Callable[[str, str], Awaitable[None]] = _nowhere  #: make the members of a workspace known here
+        self.gone: dict[str, HostGone] = {}  #: hosts that were found dead, and did not come back
         self._database = database
         self._lease = lease
         self._clock = clock

@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from dataclasses import replace
 
+from agent_worker.agents.hosting import HostGone
 from agent_worker.core.later import dataclass
 from agent_worker.database import host_rows
 from agent_worker.database.database import Row, Transaction, WholeTransaction
@@ -13,6 +14,8 @@ from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.work import agent_rows, project_rows
 from agent_worker.workspaces import workspace_rows
+
+TOLD = 3600 * 1_000_000  #: microseconds for which a host that is gone is told of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,15 @@ async def hosts_list(service: Service, project: str | None = None) -> list[HostV
     return await service.runtime.database.read(
         _listed, service.runtime.supervisor.owner, project=loaded.id if loaded else ""
     )
+
+
+@operation("GET", "/hosts/gone")
+async def hosts_gone(service: Service) -> list[HostGone]:
+    """The daemons that were found dead in the last hour, since this one began; the others have their work."""
+    hosting = service.runtime.supervisor.hosting
+    if hosting is None:
+        return []
+    return [each for each in hosting.gone.values() if service.now() - each.at < TOLD]
 
 
 async def is_first(service: Service) -> bool:

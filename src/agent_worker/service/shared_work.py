@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 
+from agent_worker.agents.hosting import HostGone
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.project_identity import is_at
 from agent_worker.core.events import Event, HostChanged, Queued, TokensChanged, WorkspaceChanged
@@ -31,6 +32,7 @@ class SharedWork:
         assert hosting is not None
         self._service = service
         self._host = hosting.me.id
+        self._gone = hosting.gone
         self._opening: set[str] = set()  # projects
         self._absent: set[str] = set()  # projects whose directory is not here
         hosting.refresh = self._refresh
@@ -46,6 +48,8 @@ class SharedWork:
             await self._join_row(loaded, workspace)
 
     def _hear(self, event: Event) -> None:
+        if isinstance(event, HostChanged):
+            self._note(event)
         match event:
             case HostChanged(state="left" | "dead"):
                 self._service.background(self._service.take_up_left())
@@ -60,6 +64,13 @@ class SharedWork:
                 self._service.background(self._service.finish(running))
             case WorkspaceChanged(workspace=str(id), state="stopped" | "archived", reason=reason):
                 self._service.background(self._ended(id, reason))
+
+    def _note(self, event: HostChanged) -> None:
+        """Who was found dead is told to people, until it is there again."""
+        if event.state == "dead":
+            self._gone[event.host] = HostGone(event.node, self._service.now())
+        else:
+            self._gone.pop(event.host, None)
 
     def _is_open(self, project: str) -> bool:
         return self._service.runtime.registry.root(project) is not None

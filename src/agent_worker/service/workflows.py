@@ -57,6 +57,7 @@ class Running:
     desk: str = ""  #: who gets what a person says without calling on anybody
     document: str = ""  #: the one that is meant where none is named
     waiting: list[Waiting] = field(default_factory=list)  #: for the person's word
+    overlaps: list[str] = field(default_factory=list)  #: members who changed the same paths, each in its own copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,9 @@ async def workflow_status(service: Service, instance: str, project: str | None =
     """One instance: its members, what each is doing, how much was said."""
     loaded = await service.project(project)
     row = await service.read(loaded, workspace_rows.find, await service.workspace_name(loaded, instance))
-    return await service.read(loaded, _running, row, await service.waits(loaded))
+    found = await service.read(loaded, _running, row, await service.waits(loaded))
+    live = service.running(found.id)
+    return replace(found, overlaps=live.working_copies.overlaps()) if live and live.working_copies else found
 
 
 @operation("POST", "/workflows")

@@ -50,6 +50,10 @@ class WorkingCopies:
         if copies:
             self._unlisten = self._bus.listen(self._hear, Ended)
 
+    def overlaps(self) -> list[str]:
+        """A sentence for each two members who have changed the same paths and not settled it."""
+        return self._overlaps.now()
+
     async def settle(self) -> None:
         """Wait until everything there is to offer is in the channel."""
         while self._offering:

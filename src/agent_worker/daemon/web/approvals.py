@@ -26,7 +26,7 @@ async def approval(
     pending = await trust.trust_list(service, project, workflow, agent)
     whose = workflow or agent or "this project"
     asked = ask(pending, project=project, workflow=workflow, agent=agent, whose=whose)
-    shown = asked or empty("Nothing waits for your approval.")
+    shown = asked or empty("Nothing waits for your approval: everything this project does is approved, or needs none.")
     title = f"Approve what {whose} does"
     return View(title, h("div", h("header", h("h1", title), class_="bar"), shown, class_="plain"))
 

@@ -86,9 +86,13 @@ async def messages_of(
     return Messages(html, first, end, whole, pending, stored)
 
 
-async def log(service: Service, talk: Talk, *, empty: str = "") -> Html:
-    """The messages, and below them what is going on just now. Followed while its end is in sight."""
-    page = await messages_of(service, talk.at, talk.project, limit=FIRST, last=True)
+async def log(service: Service, talk: Talk, *, empty: str = "", at: int = 0) -> Html:
+    """The messages, and below them what is going on just now. Followed while its end is in sight.
+
+    With `at` it opens there: at the message of this seq.
+    """
+    around = {"since": max(0, at - FIRST // 2)} if at else {"last": True}
+    page = await messages_of(service, talk.at, talk.project, limit=FIRST, **around)
     label = f"Channel of {talk.at}" if talk.workspace else f"Conversation with {talk.at}"
     return join(
         h(
@@ -107,6 +111,7 @@ async def log(service: Service, talk: Talk, *, empty: str = "") -> Html:
             data_first=page.first,
             data_last=page.last,
             data_newest=page.newest,
+            data_open=at or None,
         ),
         h("button", "New messages ↓", class_="jump", type="button", hidden=True),
     )
@@ -217,7 +222,8 @@ def _row(line: MessageView, view: ProposalView | None, at: str, project: str | N
         "data_run": line.run,
     }
     if line.kind == "system":
-        return h("li", h("p", line.text), when(line.at), class_="msg system", **attributes)
+        said = h("div", h("p", line.text), _resource(line, at, project))
+        return h("li", said, when(line.at), class_="msg system", **attributes)
     return h(
         "li",
         face(line.sender),
@@ -263,9 +269,10 @@ def _resource(line: MessageView, at: str, project: str | None) -> Html | None:
     if not line.resource:
         return None
     size = f", {plural(line.full_size, 'byte')}" if line.full_size else ""
+    what = "What was changed" if line.kind == "system" else "The whole text"
     return h(
         "details",
-        h("summary", f"The whole text{size}"),
+        h("summary", f"{what}{size}"),
         class_="resource",
         data_load=source("resource", at=at.removeprefix("@"), id=line.resource, project=project),
     )

@@ -97,7 +97,7 @@ async def documents_table(service: Service, at: str, project: str | None) -> lis
     counted = {name: sum(each.document == name for each in waiting) for name in names}
     rows = [_row(name, newest.get(name), counted[name], at, project) for name in names]
     head = h("tr", [h("th", title, scope="col") for title in ("document", "by", "changed", "suggested")])
-    return [_drop(at, project), h("table", h("thead", head), h("tbody", rows)) if rows else empty("None yet.")]
+    return [_drop(at, project), h("table", h("thead", head), h("tbody", rows)) if rows else empty("No documents yet.")]
 
 
 def _row(name: str, newest: Revision | None, suggested: int, at: str, project: str | None) -> Html:
@@ -145,9 +145,9 @@ def _written(history: Sequence[Revision]) -> Html | None:
         "p",
         f"Written by {shown_name(last.author)} ",
         when(last.at, day=True),
-        f", revision {last.n} ",
-        h("code", last.revision[:12], title=last.revision),
+        f", revision {last.n}",
         class_="less",
+        title=last.revision,
     )
 
 

@@ -32,8 +32,10 @@ from agent_worker.daemon.web.frame import (
     waits,
     when,
 )
+from agent_worker.daemon.web.hosts import hosts_section
 from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.daemon.web.projects import welcome
+from agent_worker.daemon.web.prose import in_a_line
 from agent_worker.daemon.web.starting import again, start_button
 from agent_worker.service import overview, projects, runs, trust, workflows
 from agent_worker.service.inbox import Item
@@ -46,7 +48,7 @@ from agent_worker.service.workflows import Running, Workflow
 CARDS = 3  #: of the inbox, in full; the others are a link away
 NEWEST = 6  #: messages
 RUNS = 200  #: that are looked through for failures
-_EVENTS = "agent,waiting,workspace,message,started,ended,inbox,settled,queued"
+_EVENTS = "agent,waiting,workspace,message,started,ended,inbox,settled,queued,host"
 
 
 @operation("GET", "/page/home")
@@ -77,6 +79,7 @@ async def home(service: Service) -> View:
                 section("Newest messages", _newest(now, several)),
                 class_="columns",
             ),
+            await hosts_section(service),
             parts,
             [_gone(each) for each in gone],
             _sign_out(),
@@ -159,7 +162,7 @@ def _word(word: LastWord, project: ProjectSummary, several: bool) -> Html:
             when(word.time, day=True),
             class_="head",
         ),
-        h("p", word.text, class_="line"),
+        h("p", in_a_line(word.text), class_="line"),
         data_entry=True,
         data_key=f"word-{project.root}-{word.at}-{word.seq}",
     )
@@ -212,7 +215,9 @@ def _instance(each: Running, known: Mapping[str, Workflow], asks: Mapping[str, b
     about = next((one for one in now.instances if one.id == each.id), None)
     last = about.last if about else None
     workflow = WorkspaceName.parse(each.name).workflow
-    word: Child = empty("nothing yet") if last is None else [h("b", shown_name(last.sender)), f" {last.text}"]
+    word: Child = (
+        empty("nothing yet") if last is None else [h("b", shown_name(last.sender)), f" {in_a_line(last.text)}"]
+    )
     act = {"running": "pause", "paused": "resume"}.get(each.state)
     return h(
         "tr",

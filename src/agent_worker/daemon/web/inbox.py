@@ -53,6 +53,8 @@ _OTHER_WORDS = {
     "held": {"approve": "It was me"},
     "soul": {"deny": "Reject"},
 }
+#: A no to these may have a reason, which is told to who asked.
+_REASONED = frozenset({"approval", "veto", "soul"})
 #: Shown where a team talks. Votes have a card of their own there, and who calls on the person does so in words.
 HERE = frozenset(inbox.CAN) - {"vote", "veto", "mention", "feedback", "space"}
 
@@ -135,7 +137,7 @@ def item_card(root: str, item: Item, *, here: bool = False) -> Html:
         mends(item.remedy, item.agent, root, item.workspace),
         _answers(item),
         _raise(root, item),
-        class_=f"item {item.kind}",
+        class_="item",
         data_key=item.id,
         data_entry=True,
         data_kind=item.kind,
@@ -191,7 +193,7 @@ def _choices(item: Item) -> Sequence[Html]:
 
 def _plain(item: Item) -> Sequence[Html]:
     buttons = [each for answer in item.answers for each in _buttons(item, answer)]
-    if not {"answer", "deny"} & set(item.answers):
+    if "answer" not in item.answers and item.kind not in _REASONED:
         return [h("span", buttons, class_="buttons")]
     label = "Your answer" if "answer" in item.answers else "A reason, if you say no"
     words = h("input", name="text", aria_label=label, placeholder=label, required="answer" in item.answers)

@@ -22,7 +22,7 @@ async def new_document(service: Service, at: str, project: str | None = None) ->
             "PUT /documents/{name}",
             h("label", "Name", h("span", "ends in .md where it is prose", class_="less"), name),
             h("label", "Text", h("textarea", name="text", rows=16, required=True, class_="code")),
-            button("Make it"),
+            button("Create"),
             label="New document",
             class_="make",
             then=link("doc", found.name, project=project, name="{name}").replace("%7B", "{").replace("%7D", "}"),
@@ -54,7 +54,7 @@ async def new_proposal(service: Service, at: str, project: str | None = None) ->
         form(
             "POST /proposals",
             h("label", "Question", h("input", name="question", required=True, maxlength=500)),
-            h("label", "Options", h("span", "one in each line", class_="less"), options),
+            h("label", "Options", h("span", "one on each line", class_="less"), options),
             h("fieldset", h("legend", "Who votes"), voters, class_="voters"),
             h(
                 "label",
@@ -62,7 +62,7 @@ async def new_proposal(service: Service, at: str, project: str | None = None) ->
                 h("span", "minutes", class_="less"),
                 h("input", name="minutes", type="number", min="1", step="any", placeholder="10"),
             ),
-            button("Put it to the vote"),
+            button("Ask for votes"),
             label="New proposal",
             class_="make",
             then=link("workspace", found.name, project=project, tab="decisions"),

@@ -50,7 +50,7 @@ async def new_project(service: Service) -> View:
                     "or this model",
                     h("input", name="model", placeholder="provider/model", class_="code", autocomplete="off"),
                 ),
-                h("span", button("Make it"), h("a", "Not now", href="#/home", class_="less"), class_="buttons"),
+                h("span", button("Create"), h("a", "Not now", href="#/home", class_="less"), class_="buttons"),
                 label="New project",
                 class_="make",
                 then="#/start/{template}?in={project}",

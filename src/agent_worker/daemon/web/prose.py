@@ -42,6 +42,19 @@ _TAGS = {
 _CLASSED = {tag: {"class"} for tag in ("span", "code", "th", "td")}
 _ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, **_CLASSED}
 _LIVELY = re.compile(r"(?P<url>https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]])|(?<![\w@])@(?P<name>[\w-]+)")
+#: Marks of Markdown, which say nothing where a text is shown in one line: fences, rules, heads of lines, emphasis.
+_MARKS = re.compile(r"^(?:```\w*|[-:| ]{3,}$|#{1,6}\s|>\s|[-*]\s)|\*\*|`")
+_LINKED = re.compile(r"\[([^\[\]]{1,100})\]\([^()\s]{1,300}\)")
+
+
+def in_a_line(text: str) -> str:
+    """The beginning of a text as one line without its marks, for where it is only mentioned. For short texts."""
+    return " ".join(" ".join(map(_unmarked, text.splitlines())).split())
+
+
+def _unmarked(line: str) -> str:
+    plain = _LINKED.sub(r"\1", _MARKS.sub("", line.strip()))
+    return plain.strip("|").replace("|", "·") if plain.startswith("|") else plain
 
 
 def prose(text: str, mentions: tuple[str, ...] = ()) -> Html:

@@ -33,7 +33,7 @@ def _led_to_it(causes: Causes, project: str | None) -> list[Child]:
 
 
 def _message(each: CausingMessage, project: str | None, note: str = "") -> Html:
-    place = link("workspace", each.workspace, project=project)
+    place = link("workspace", each.workspace, project=project, seq=str(each.seq))
     votes = link("workspace", each.workspace, project=project, tab="decisions")
     return h(
         "li",

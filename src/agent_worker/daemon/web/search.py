@@ -12,6 +12,7 @@ from agent_worker.core.states import told
 from agent_worker.daemon.web.every_project import of_each
 from agent_worker.daemon.web.frame import View, empty, link, section, shown_name, when
 from agent_worker.daemon.web.markup import Html, h
+from agent_worker.daemon.web.prose import in_a_line
 from agent_worker.definitions.project import AGENTS
 from agent_worker.service import projects, runs, search
 from agent_worker.service.agents import AgentView
@@ -34,7 +35,9 @@ async def search_view(service: Service, query: str) -> View:
     found = [part for _, part in await of_each(service, partial(_of_project, query=query)) if part] if query else []
     everywhere = [_command(text, href) for text, href in EVERYWHERE if query and _fits(query, text)]
     found = [h("ul", everywhere, class_="list results"), *found] if everywhere else found
-    nothing = empty(f"Nothing is found for “{query}”." if query else "Write what you look for.")
+    nothing = empty(
+        f"Nothing found for “{query}”. Try fewer words, or others." if query else "Write what you look for."
+    )
     title = f"Search: {query}" if query else "Search"
     return View(title, h("div", h("header", h("h1", title), class_="bar"), found or nothing, class_="plain search"))
 
@@ -102,7 +105,7 @@ def _run(run: Run, root: str) -> Html:
         h("span", "run", class_="tag"),
         h("a", f"{run.agent}{where}", href=link("run", run.id, project=root), class_="name"),
         h("span", told(run.state), " ", when(run.started_at, day=True), class_="less"),
-        h("p", (run.reason or run.text)[:LONGEST], class_="found"),
+        h("p", in_a_line((run.reason or run.text)[:LONGEST]), class_="found"),
         data_entry=True,
     )
 
@@ -112,7 +115,7 @@ def _kept(each: KeptResult, root: str) -> Html:
         "li",
         h("span", each.kind, class_="tag"),
         h("a", f"{each.agent} / {each.label}", href=link("agent", each.agent, project=root), class_="name"),
-        h("p", each.text[:LONGEST], class_="found"),
+        h("p", in_a_line(each.text[:LONGEST]), class_="found"),
         h("p", each.why, class_="less"),
         data_entry=True,
     )
@@ -139,13 +142,13 @@ def _result(each: SearchResult, root: str) -> Html:
     if each.document:
         href, shown = link("doc", workspace, project=root, name=each.document), f"{each.at} / {each.document}"
     else:
-        href, shown = link("workspace", workspace, project=root), f"{each.at} #{each.seq}"
+        href, shown = link("workspace", workspace, project=root, seq=str(each.seq)), f"{each.at} #{each.seq}"
     return h(
         "li",
         h("span", "document" if each.document else "message", class_="tag"),
         h("a", shown, href=href, class_="name"),
         h("span", shown_name(each.sender), " ", when(each.time, day=True), class_="less") if each.sender else None,
-        h("p", each.text[:LONGEST], class_="found"),
+        h("p", in_a_line(each.text[:LONGEST]), class_="found"),
         h("p", each.why, class_="less"),
         data_entry=True,
     )

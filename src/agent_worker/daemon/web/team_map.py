@@ -24,6 +24,9 @@ async def team_map(service: Service, found: Running, project: str | None) -> Htm
         h("p", _lead(found), class_="lead"),
         _graph(calls, found.members),
         h("ul", [_member(each, calls, project) for each in found.members], class_="list glance"),
+        h("ul", [h("li", told) for told in found.overlaps], class_="why overlaps", aria_label="Same files")
+        if found.overlaps
+        else None,
         h("p", f"Who wakes whom in @{found.name}: {plural(total, 'call')} so far.", class_="lead"),
         _table(calls) if calls else None,
         src=source("workspace", at=found.name, project=project, tab="map"),
@@ -45,14 +48,16 @@ def _member(member: Member, calls: Sequence[Calls], project: str | None) -> Html
     asked_by = [shown_name(each.who) for each in calls if each.whom == member.name and each.open]
     waits_for = [each.whom for each in calls if each.who == member.name and each.open]
     said: list[Child] = [
-        h("span", f"{', '.join(asked_by)} {'waits' if len(asked_by) == 1 else 'wait'} for it", class_="less")
-        if asked_by
-        else None,
+        h("span", f"{', '.join(asked_by)} {_wait(asked_by)} for it", class_="less") if asked_by else None,
         h("span", f"has called {', '.join(waits_for)}, no answer yet", class_="less") if waits_for else None,
         h("span", member.waiting.reason, class_="why") if member.waiting else None,
     ]
     name = h("a", member.name, href=link("agent", member.name, project=project), class_="name")
     return h("li", name, state_word(member.state, waiting=member.waiting), said, data_key=f"glance-{member.name}")
+
+
+def _wait(names: Sequence[str]) -> str:
+    return "waits" if len(names) == 1 and names[0] != shown_name("user") else "wait"
 
 
 def _table(calls: Sequence[Calls]) -> Html:

@@ -40,10 +40,11 @@ _TEAM_EVENTS = "agent,waiting,workspace,started,ended,tool_result,proposal,decis
 
 
 @operation("GET", "/page/workspace")
-async def workspace(service: Service, at: str, project: str | None = None, tab: str = "channel") -> View:
+async def workspace(service: Service, at: str, project: str | None = None, tab: str = "channel", seq: int = 0) -> View:
+    """One of its tabs. The channel opens at its newest message, or at the one of this `seq`."""
     found = await workflows.workflow_status(service, at, project)
     tab = tab if tab in TABS else "channel"
-    body = await _TABS[tab](service, found, project)
+    body = await (_TABS[tab](service, found, project) if tab in _TABS else _channel(service, found, project, seq))
     beside = await _team(service, found, project) if tab == "channel" else None
     return View(
         f"@{found.name}",
@@ -127,13 +128,13 @@ def _manage(found: Running, project: str | None) -> Html:
     return h("div", usual, menu, class_="manage")
 
 
-async def _channel(service: Service, found: Running, project: str | None) -> Html:
+async def _channel(service: Service, found: Running, project: str | None, seq: int) -> Html:
     talk = Talk(f"@{found.name}", project, workspace=found.id)
     open_ = found.state in ("running", "paused")
     names = [member.name for member in found.members]
     do = f"POST /channels/{quote(found.name, safe='')}"
     return join(
-        await log(service, talk),
+        await log(service, talk, at=seq),
         compose(do, talk, _unaddressed(found), names=names) if open_ else _over(found),
     )
 
@@ -148,7 +149,7 @@ def _unaddressed(found: Running) -> Html:
     """Whom a message wakes that names nobody."""
     if found.desk:
         return h("p", f"Wakes {found.desk}.", class_="wakes calls", aria_live="polite")
-    return h("p", "Nobody is woken: write @name to call on someone.", class_="wakes", aria_live="polite")
+    return h("p", "Wakes nobody: write @name to call on someone.", class_="wakes", aria_live="polite")
 
 
 # --- beside it ----------------------------------------------------------------------------------------
@@ -173,7 +174,7 @@ def _votes(proposals: Sequence[ProposalView], at: str, project: str | None) -> H
     if not proposals:
         return None
     place = link("workspace", at, project=project, tab="decisions")
-    return section("Put to the vote", h("ul", [h("li", h("a", each.question, href=place)) for each in proposals]))
+    return section("Open votes", h("ul", [h("li", h("a", each.question, href=place)) for each in proposals]))
 
 
 def _member(member: workflows.Member, project: str | None) -> Html:
@@ -182,7 +183,9 @@ def _member(member: workflows.Member, project: str | None) -> Html:
         h("a", face(member.name), member.name, href=link("agent", member.name, project=project), class_="name"),
         state_word(member.state, waiting=member.waiting),
         h("p", member.status, class_="status") if member.status else None,
-        h("p", member.waiting.reason, " ", waits(member.waiting), class_="why") if member.waiting else None,
+        h("p", h("span", member.waiting.reason, class_="clamped"), " ", waits(member.waiting), class_="why")
+        if member.waiting
+        else None,
     )
 
 
@@ -203,6 +206,7 @@ async def _team_tab(service: Service, found: Running, project: str | None) -> Ht
 async def _documents_tab(service: Service, found: Running, project: str | None) -> Html:
     return panel(
         await documents_table(service, found.name, project),
+        _new("document", found, project),
         src=source("workspace", at=found.name, project=project, tab="documents"),
         on="document,message",
         of=found.id,
@@ -211,12 +215,20 @@ async def _documents_tab(service: Service, found: Running, project: str | None) 
     )
 
 
+def _new(what: str, found: Running, project: str | None) -> Html | None:
+    """The way to a new one, where its like are listed."""
+    if found.state not in ("running", "paused"):
+        return None
+    return h("p", h("a", f"New {what}", href=link(f"new-{what}", found.name, project=project), class_="button quiet"))
+
+
 async def _decisions_tab(service: Service, found: Running, project: str | None) -> Html:
     known = await proposal_views(service, found.name, project)
     newest = sorted(known.values(), key=lambda each: (each.state != "open", -each.number))
     return panel(
         [h("div", card(each, found.name, project), data_key=f"proposal-{each.number}") for each in newest]
-        or empty("Nothing has been put to the vote yet."),
+        or empty("No votes yet. Members ask for them, and so can you."),
+        _new("proposal", found, project),
         src=source("workspace", at=found.name, project=project, tab="decisions"),
         on="proposal",
         of=found.id,
@@ -226,7 +238,6 @@ async def _decisions_tab(service: Service, found: Running, project: str | None) 
 
 
 _TABS = {
-    "channel": _channel,
     "team": _team_tab,
     "documents": _documents_tab,
     "decisions": _decisions_tab,

@@ -83,8 +83,9 @@ const unquoted = (text) => { try { return decodeURIComponent(text); } catch { re
 /** What cannot be shown is said where it would have stood, with a way on. */
 function cannot(error) {
   fill(main, '<div class="plain nowhere"><h1></h1><p class="empty"></p><p><a class="button" href="#/home">Home</a> <button type="button" class="quiet" data-again>Try again</button></p></div>');
-  main.querySelector("h1").textContent = sentence(error.message);
-  main.querySelector(".empty").textContent = error.hint;
+  const homeless = error.status === 422 && !/[?&]in=/.test(location.hash);  // written by hand, or from when there was one
+  main.querySelector("h1").textContent = homeless ? "This address does not say in which project." : sentence(error.message);
+  main.querySelector(".empty").textContent = homeless ? "Choose it from the list of everything, or on Home." : error.hint;
   main.querySelector("[data-again]").addEventListener("click", show);
   title = "Not shown";
   conversation = null;
@@ -117,6 +118,9 @@ async function show() {
   missed.forEach(heard);  // it happened after the view was made, and before it was shown
 }
 
+/** The address of a workspace, whichever of its tabs or messages is meant. */
+const whole = (hash) => hash.replace(/&(tab|seq)=[^&]*/g, "");
+
 function mark() {
   unread.mark(side);
   const waiting = Number(side.querySelector("[data-waiting]")?.dataset.waiting ?? 0);
@@ -125,7 +129,7 @@ function mark() {
   menu.setAttribute("aria-label", waiting ? `Menu, ${waiting} in the inbox` : "Menu");
   document.title = `${waiting ? `(${waiting}) ` : ""}${title} · agent-worker`;
   for (const link of side.querySelectorAll("a[href]")) {
-    const here = link.getAttribute("href").split("&tab=")[0] === location.hash.split("&tab=")[0] || (location.hash === "" && link.hash === "#/home");
+    const here = whole(link.getAttribute("href")) === whole(location.hash) || (location.hash === "" && link.hash === "#/home");
     here ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
   }
 }

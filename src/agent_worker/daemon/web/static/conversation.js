@@ -39,7 +39,18 @@ export class Conversation {
     document.addEventListener("visibilitychange", () => this.#seen());
     const form = element.querySelector("form.compose");
     if (form) new Compose(form, { sending: (text, key) => this.#sending(text, key), sent: (key) => this.#arrived(key), failed: (key) => this.#failed(key) });
+    this.#openAt(this.log.dataset.open);
     this.#seen();
+  }
+
+  /** A message that was looked for: it is in sight, and in focus. */
+  #openAt(seq) {
+    const row = seq && this.rows.querySelector(`[data-seq="${CSS.escape(seq)}"]`);
+    if (!row) return;
+    this.follow.pinned = false;
+    row.scrollIntoView({ block: "center" });
+    row.focus({ preventScroll: true });
+    this.#offer();
   }
 
   get first() { return Number(this.rows.firstElementChild?.dataset.seq ?? 0); }
