@@ -7,11 +7,14 @@ clients share the processors with it. The baseline is `/health` in the same run:
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from measures.figure import Figure, Series, Spent, ms
 from measures.teams import write_project
@@ -25,6 +28,8 @@ ROUNDS = 5
 PER_SECOND = 250  # with as many clients as there are agents
 AN_ASK, A_SEND = 0.005, 0.004  # seconds of CPU
 A_DOOR = 0.002  # seconds that a door may add to a question, to whoever waits
+
+DOORS = {"door": "OpenAI's clients", "mcp": "MCP", "acp": "editors (ACP), in a process of its own"}
 
 Request = Callable[[Wire, int], Awaitable[object]]
 
@@ -41,24 +46,74 @@ async def measure(folder: Path) -> list[Figure]:
 
 
 @dataclass
+class _Editor:
+    """One that speaks ACP with the process that it started, in one session."""
+
+    process: asyncio.subprocess.Process
+    session: str = ""
+    asked: int = 0
+
+    @classmethod
+    async def begun(cls, house: House, project: str) -> _Editor:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "agent_worker.cli", "acp", "agent0"),
+            cwd=project,
+            env=os.environ | {"AGENT_WORKER_HOME": str(house.home)},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        made = cls(process)
+        await made._ask("initialize", protocolVersion=1, clientCapabilities={})
+        made.session = (await made._ask("session/new", cwd=project, mcpServers=[]))["sessionId"]
+        return made
+
+    async def prompt(self, text: str) -> object:
+        told = await self._ask("session/prompt", sessionId=self.session, prompt=[{"type": "text", "text": text}])
+        assert told["stopReason"] == "end_turn", told
+        return told
+
+    async def _ask(self, method: str, **params: object) -> Any:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.asked += 1
+        message = {"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params}
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        while line := await self.process.stdout.readline():
+            told = json.loads(line)
+            if told.get("id") == self.asked:
+                return told["result"]
+        raise ConnectionResetError("the door of editors has ended")
+
+    async def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        await self.process.wait()
+
+
+@dataclass
 class _Asking:
     house: House
     project: str
     token: str = ""  # of the door for programs that speak OpenAI's API
+    editor: _Editor = field(init=False)
     taken: dict[tuple[str, int], Series] = field(default_factory=dict)
 
     async def figures(self) -> list[Figure]:
         wire = Wire(self.house)
         self.token = (await wire.ask("POST", "/tokens", project=self.project, name="bench"))["token"]
         wire.close()
+        self.editor = await _Editor.begun(self.house, self.project)
         for _ in range(ROUNDS):
             await self._round("serve", 1, self._serve)
             await self._round("door", 1, self._by_door)
+            await self._round("mcp", 1, self._by_mcp)
+            await self._round("acp", 1, self._by_acp)
             for clients in CLIENTS:
                 await self._round("health", clients, self._health)
                 await self._round("ask", clients, self._ask)
             await self._round("send", max(CLIENTS), self._send)
-        return [*map(self._asked, CLIENTS), self._sent(), self._door()]
+        await self.editor.close()
+        return [*map(self._asked, CLIENTS), self._sent(), *(self._door(what) for what in DOORS)]
 
     async def _round(self, what: str, clients: int, request: Request) -> None:
         series = self.taken.setdefault((what, clients), Series())
@@ -93,6 +148,16 @@ class _Asking:
         said = [{"role": "user", "content": f"what about {number}?"}]
         return await wire.ask("POST", "/v1/chat/completions", model=f"agent{number % AGENTS}", messages=said)
 
+    async def _by_mcp(self, wire: Wire, number: int) -> object:
+        given = {"project": self.project, "agent": f"agent{number % AGENTS}", "message": f"what about {number}?"}
+        call = {"name": "agent_ask", "arguments": given}
+        told = await wire.ask("POST", "/mcp", jsonrpc="2.0", id=number, method="tools/call", params=call)
+        assert told["result"]["structuredContent"]["state"] == "done", told
+        return told
+
+    async def _by_acp(self, wire: Wire, number: int) -> object:
+        return await self.editor.prompt(f"what about {number}?")
+
     async def _send(self, wire: Wire, number: int) -> object:
         to, text = f"agent{number % AGENTS}", f"do number {number}"
         return await wire.ask("POST", "/send", project=self.project, to=to, message=text)
@@ -112,12 +177,12 @@ class _Asking:
             cost=each,
         )
 
-    def _door(self) -> Figure:
-        """The best round of each counts: the first one by the door also imports it."""
-        door, plain = self.taken["door", 1], self.taken["serve", 1]
+    def _door(self, what: str) -> Figure:
+        """The best round of each counts: the first one by a door also imports it."""
+        door, plain = self.taken[what, 1], self.taken["serve", 1]
         added = (door.wall - plain.wall) / EACH_ROUND
         return Figure(
-            "an ask by the door for OpenAI's clients, beside /serve",
+            f"an ask by the door for {DOORS[what]}, beside /serve",
             f"{ms(max(added, 0.0))} more to wait",
             f"{ms(door.cpu / EACH_ROUND)} of the daemon",
             f"/serve: {ms(plain.wall / EACH_ROUND)}, {ms(plain.cpu / EACH_ROUND)} CPU",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +19,7 @@ from tests.patience import PATIENCE, eventually
 from tests.shells.served import Served, daemon_command, kill_daemon, served
 
 from agent_worker.client.connection import connect
+from agent_worker.doors.openai.app import AT_ONCE
 
 ASKS = """backend: mock
 script:
@@ -108,6 +111,21 @@ def test_what_an_agent_used_comes_as_items_that_are_done(client: openai.OpenAI) 
     assert (used.type, getattr(used, "name", ""), getattr(used, "status", "")) == ("mcp_call", "todo_add", "completed")
     assert (said.type, last.response.output_text) == ("message", "all is well")
     assert [event.sequence_number for event in events] == list(range(len(events)))
+
+
+def test_whoever_hangs_up_holds_no_place_and_the_agent_goes_on(client: openai.OpenAI, daemon: Served) -> None:
+    """As many as may ask at once: none of them waits for the answer, and the next is answered."""
+    (daemon.project / ".agents" / "slow.yaml").write_text("backend: mock\nscript: [{ say: at last, slow: 3s }]\n")
+    body = json.dumps({"model": "slow", "messages": chat("hello")}).encode()
+    for number in range(AT_ONCE):
+        wire = http.client.HTTPConnection("127.0.0.1", daemon.client.found.port, timeout=PATIENCE)
+        headers = {"Authorization": f"Bearer {client.api_key}", "Content-Type": "application/json"}
+        wire.request("POST", "/v1/chat/completions", body, headers)
+        assert eventually(lambda asked=number: len(daemon.read(stored.instructions, name="slow")) > asked)
+        wire.close()
+    answer = client.with_options(max_retries=0).chat.completions.create(model="alice", messages=chat("still there?"))
+    assert answer.choices[0].message.content == "I have looked at this: still there?"
+    assert eventually(lambda: daemon.read(stored.runs, name="slow", state="done"))
 
 
 def test_a_team_is_started_for_one_question_and_ends(client: openai.OpenAI, daemon: Served) -> None:

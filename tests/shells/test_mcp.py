@@ -309,6 +309,28 @@ def test_the_bridge_serves_the_daemon_over_standard_input_and_output(tmp_path: P
     assert by_id[None]["error"]["message"] == "not JSON"
 
 
+@pytest.mark.parametrize("given", ["project", "${workspaceFolder}"])
+def test_the_bridge_is_about_the_project_it_is_told_where_an_editor_starts_it_elsewhere(
+    tmp_path: Path, given: str
+) -> None:
+    from tests.shells.served import served
+
+    ask = {"name": "agent_ask", "arguments": {"agent": "alice", "message": "hello"}}
+    line = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": ask}
+    with served(tmp_path) as daemon:
+        place = str(daemon.project) if given == "project" else given
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "agent_worker.cli", "mcp", "--project", place],
+            cwd=tmp_path if given == "project" else daemon.project,
+            env={"AGENT_WORKER_HOME": str(daemon.home), "PATH": "/usr/bin:/bin"},
+            input=json.dumps(line) + "\n",
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+    assert json.loads(done.stdout)["result"]["structuredContent"]["state"] == "done", done.stderr
+
+
 async def test_hints_come_through_the_bridge_while_calls_go_on(tmp_path: Path) -> None:
     from tests.shells.served import served
 

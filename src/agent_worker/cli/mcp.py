@@ -7,9 +7,11 @@ about the one we are in.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
@@ -26,13 +28,15 @@ _ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
 @click.command()
-def mcp() -> None:
+@click.option("--project", help="The directory that is meant, where an editor starts this somewhere else.")
+def mcp(project: str | None) -> None:
     """Serve the daemon to an AI tool over standard input and output.
 
     In the configuration of that tool it is the command `agent-worker` with the argument `mcp`.
     """
     connect()  # so that a daemon that cannot be started is told before anything is asked
-    relay(_pass_on, prepare=_in_this_project)
+    # An editor without an open folder leaves its variable as it is.
+    relay(_pass_on, prepare=partial(_in_project, project if project and os.path.isdir(project) else here()))
 
 
 def relay(pass_on: Callable[[Any], None], *, prepare: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
@@ -109,7 +113,7 @@ def headers_of(message: Any) -> dict[str, str]:
     return _ACCEPT | named | ({"Mcp-Name": name} if isinstance(name, str) else {})
 
 
-def _in_this_project(message: dict[str, Any]) -> None:
+def _in_project(project: str, message: dict[str, Any]) -> None:
     params = message.setdefault("params", {})
     if isinstance(params, dict):
-        params["_meta"] = {PROJECT_META: here()} | _meta(message)
+        params["_meta"] = {PROJECT_META: project} | _meta(message)

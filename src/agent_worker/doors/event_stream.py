@@ -31,7 +31,7 @@ class EventResponse(Response):
         self._ping = ping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        leaving = asyncio.create_task(_left(receive))
+        leaving = asyncio.create_task(left(receive))
         hurrying = asyncio.create_task(self._hurry(scope))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -94,7 +94,8 @@ async def _next(batches: AsyncIterator[Sequence[StreamItem]]) -> Sequence[Stream
         return ()
 
 
-async def _left(receive: Receive) -> None:
+async def left(receive: Receive) -> None:
+    """Wait until whoever asked hangs up."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

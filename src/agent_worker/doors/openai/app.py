@@ -7,6 +7,7 @@ OpenAI's own clients would, and so ask the same twice.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -22,7 +23,7 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound
 from agent_worker.core.ids import new_id
 from agent_worker.doors.errors import status_of
-from agent_worker.doors.event_stream import EventResponse
+from agent_worker.doors.event_stream import EventResponse, left
 from agent_worker.doors.openai.answer import AnswerBegun, AnswerEnd, Telling, ToolUse, problem
 from agent_worker.doors.openai.chat import ChatStream, completion
 from agent_worker.doors.openai.models import model_called, models_of
@@ -41,6 +42,12 @@ AT_ONCE = 64  #: questions that are answered at the same time
 log = logging.getLogger(__name__)
 
 Answer = Callable[[Request], Awaitable[Response]]
+
+
+class HungUp(AgentWorkerError):
+    """Raised where there is nobody to tell any more."""
+
+    code = "hung_up"
 
 
 class TooManyQuestions(AgentWorkerError):
@@ -84,7 +91,7 @@ class _OpenAiDoor:
         at = self._now()
         if question.stream:
             return self._streamed(ChatStream(question, telling, work, at=at, redact=self._redact))
-        id, served, _ = await self._awaited(telling, work)
+        id, served, _ = await self._unless_left(request, telling, work)
         return JSONResponse(completion(f"chatcmpl-{id}", question, served, at=at))
 
     async def respond(self, request: Request) -> Response:
@@ -94,7 +101,7 @@ class _OpenAiDoor:
         at = self._now()
         if question.stream:
             return self._streamed(ResponseStream(question, telling, work, at=at, redact=self._redact))
-        id, served, uses = await self._awaited(telling, work)
+        id, served, uses = await self._unless_left(request, telling, work)
         return JSONResponse(whole(f"resp_{id}", question, served, uses, at=at))
 
     async def retrieve(self, request: Request) -> Response:
@@ -121,6 +128,22 @@ class _OpenAiDoor:
         work.leaves_when_asked = True
         self._open += 1
         return Telling(self._service, loaded, work, is_team=target.is_team), work
+
+    async def _unless_left(
+        self, request: Request, telling: Telling, work: Followed
+    ) -> tuple[str, Served, list[ToolUse]]:
+        """The answer, for as long as somebody is there to get it: whoever hangs up holds no place any more."""
+        waiting = asyncio.create_task(self._awaited(telling, work))
+        leaving = asyncio.create_task(left(request.receive))
+        try:
+            await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                raise HungUp("whoever asked has left", hint="GET /v1/responses/ID tells what came of it")
+            return waiting.result()
+        finally:
+            leaving.cancel()
+            waiting.cancel()
+            await asyncio.wait({waiting})
 
     async def _awaited(self, telling: Telling, work: Followed) -> tuple[str, Served, list[ToolUse]]:
         id, uses = "", dict[int, ToolUse]()
