@@ -108,6 +108,7 @@ class _Asking:
             await self._round("door", 1, self._by_door)
             await self._round("mcp", 1, self._by_mcp)
             await self._round("acp", 1, self._by_acp)
+            await self._round("session", 1, self._in_session)
             for clients in CLIENTS:
                 await self._round("health", clients, self._health)
                 await self._round("ask", clients, self._ask)
@@ -158,6 +159,11 @@ class _Asking:
     async def _by_acp(self, wire: Wire, number: int) -> object:
         return await self.editor.prompt(f"what about {number}?")
 
+    async def _in_session(self, wire: Wire, number: int) -> object:
+        """Where the editor asks too: a session is a workspace, in which a question takes more than a direct one."""
+        agent, text = f"@agent0:{self.editor.session}", f"what about {number}?"
+        return await wire.ask("POST", "/serve", project=self.project, agent=agent, message=text)
+
     async def _send(self, wire: Wire, number: int) -> object:
         to, text = f"agent{number % AGENTS}", f"do number {number}"
         return await wire.ask("POST", "/send", project=self.project, to=to, message=text)
@@ -179,13 +185,14 @@ class _Asking:
 
     def _door(self, what: str) -> Figure:
         """The best round of each counts: the first one by a door also imports it."""
-        door, plain = self.taken[what, 1], self.taken["serve", 1]
+        door, plain = self.taken[what, 1], self.taken["session" if what == "acp" else "serve", 1]
         added = (door.wall - plain.wall) / EACH_ROUND
+        there = " in the same session" if what == "acp" else ""
         return Figure(
             f"an ask by the door for {DOORS[what]}, beside /serve",
             f"{ms(max(added, 0.0))} more to wait",
             f"{ms(door.cpu / EACH_ROUND)} of the daemon",
-            f"/serve: {ms(plain.wall / EACH_ROUND)}, {ms(plain.cpu / EACH_ROUND)} CPU",
+            f"/serve{there}: {ms(plain.wall / EACH_ROUND)}, {ms(plain.cpu / EACH_ROUND)} CPU",
             door.cpu / max(plain.cpu, 1e-6),
             f"≤ {ms(A_DOOR)} more",
             added <= A_DOOR,
