@@ -56,6 +56,7 @@ from agent_worker.tools.mcp_servers import McpPool
 from agent_worker.tools.program_functions import GONE_FOR, ProgramFunctions
 from agent_worker.tools.tool import RunIdentity
 from agent_worker.trust.gate import Gate
+from agent_worker.trust.shared_approvals import SharedApprovals
 from agent_worker.workflows.remote import Remotes
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import workspace_rows
@@ -149,7 +150,9 @@ async def _wired(
     own, clock = clock, SharedClock(clock) if _is_shared(settings) else clock
     redact.register(secrets_in(os.environ))
     database, locks = await _open_database(settings, bus, redact, closing)
-    factory = _factory(settings, clock, tool_access, redact, closing)
+    approvals = SharedApprovals(database) if _is_shared(settings) and settings.trust else None
+    gate = settings.gate or Gate(settings.trust, clock, shared=approvals)
+    factory = _factory(settings, clock, gate, tool_access, redact, closing)
     libraries = WorkspaceLibraries(settings.trust, settings.chosen.semantic.model)
     await asyncio.to_thread(libraries.sweep, await database.read(workspace_rows.kept_ids))
     closing.callback(bus.listen(partial(_drop_index, libraries), WorkspaceChanged))
@@ -166,6 +169,8 @@ async def _wired(
         limiter.key_of = partial(shared_key, env=factory.keys.of())
         closing.push_async_callback(hosting.close)
         closing.push_async_callback(signals.close)
+        if approvals:
+            approvals.host = hosting.me.id
         me, home = hosting.me.id, settings.trust
         personal = PersonalFiles(database, bus, clock, registry, log_files, host=me, home=home)
         closing.push_async_callback(personal.close)
@@ -201,10 +206,14 @@ def _journal(settings: RuntimeSettings) -> RunJournal:
 
 
 def _factory(
-    settings: RuntimeSettings, clock: Clock, tool_access: ToolAccess | None, redact: Redactor, closing: AsyncExitStack
+    settings: RuntimeSettings,
+    clock: Clock,
+    gate: Gate,
+    tool_access: ToolAccess | None,
+    redact: Redactor,
+    closing: AsyncExitStack,
 ) -> BackendFactory:
     """What makes backends and tools, and what all of them share: keys, prices, connections."""
-    gate = settings.gate or Gate(settings.trust, clock)
     factory = BackendFactory(
         clock,
         Catalogue(os.environ, approval=settings.approval, prices=PriceList(settings.prices or settings.trust)),

@@ -2125,7 +2125,9 @@ BUGS = (
         "what can run any file stays approved, whoever has worked there since",
         "Y23",
         "test_Y23_what_can_run_any_file_is_asked_again_once_somebody_who_writes_has_worked",
-        Edit("_Approvals.look", "power.digest in self.when and not worked", "power.digest in self.when"),
+        Edit(
+            "Approvals.look", "self._known_as(power) in self.when and not worked", "self._known_as(power) in self.when"
+        ),
     ),
     bug(
         "an agent that has worked is not written down again after a new approval",
@@ -2134,21 +2136,21 @@ BUGS = (
         Edit("TrustStore.worked", "stamp is not None and self._told.get(agent) == stamp", "agent in self._told"),
         Edit(
             "TrustStore.worked",
-            "self._change(lambda record: _mark(record, agent))",
-            "self._change(lambda record: _mark(record, agent))\nself._told[agent] = stamp",
+            "self._kept.change(lambda record: record.mark_worked(agent))",
+            "self._kept.change(lambda record: record.mark_worked(agent))\nself._told[agent] = stamp",
         ),
     ),
     bug(
         "a program is kept from working by its own work",
         "Y23",
         "test_Y23_a_program_is_not_kept_from_working_by_its_own_work",
-        Edit("_Approvals.approve", "power.who if power.kind == 'program' else ''", "''"),
+        Edit("Approvals.approve", "power.who if power.kind == 'program' else ''", "''"),
     ),
     bug(
         "a home inside the project is believed",
         "Y20",
         "test_Y20_a_home_inside_the_project_remembers_for_this_process_only",
-        Edit("TrustStore.__init__", "None if inside else home", "home"),
+        Edit("kept_in", "home is None or inside", "home is None"),
     ),
     bug(
         "a limit that waits for a yes forbids the run",
@@ -2160,13 +2162,13 @@ BUGS = (
         "a limit that was lowered may be raised again to what it was",
         "Y24",
         "test_Y24_every_limit_of_every_file_waits_until_it_is_approved_and_is_lowered_at_once",
-        Edit("_Approvals.settle", "self.limits[_limit(each)] = repr(holds)", "pass"),
+        Edit("Approvals.settle", "self.limits[_limit(each)] = repr(holds)", "pass"),
     ),
     bug(
         "a limit that was taken out of a file stays approved",
         "Y24",
         "test_Y24_what_was_taken_out_of_a_file_is_asked_about_when_it_comes_back",
-        Edit("_Approvals.settle", "self.limits.pop(_limit(each), None)", "None"),
+        Edit("Approvals.settle", "self.limits.pop(_limit(each), None)", "None"),
     ),
     bug(
         "a key in a file is kept with what was approved",
@@ -2193,9 +2195,9 @@ BUGS = (
         "Y19",
         "test_when_texts_grow_too_many_those_not_approved_longest_go_and_the_approvals_stay",
         Edit(
-            "TrustStore._change",
-            "everything.pop(self._project, _Approvals())",
-            "everything.get(self._project, _Approvals())",
+            "InFile.change",
+            "everything.pop(self._project, Approvals())",
+            "everything.get(self._project, Approvals())",
         ),
     ),
     bug(

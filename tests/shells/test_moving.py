@@ -31,6 +31,10 @@ def lived(tmp_path: Path) -> Iterator[Served]:
         terminal.says("send", "@review", "@bob are you there?")
         terminal.says("doc", "write", "@review", "plan.md", "first this, then that")
         assert eventually(lambda: len(daemon.read(stored.runs, state="done")) >= 2)
+        for name, command in (("told", "echo ready"), ("made", "make")):  # what is seen in full, and what is not
+            flow = f"agents: {{ alice: {{ ref: alice }} }}\nsetup: [{{ shell: {command}, as: state }}]\n"
+            (daemon.project / ".workflows" / f"{name}.yaml").write_text(flow)
+        terminal.says("trust", "--yes")
         terminal.says("stop", "--all")
         yield daemon
 
@@ -50,6 +54,7 @@ def seen(daemon: Served) -> dict[str, str]:
         "document": terminal.says("doc", "read", "@review", "plan.md"),
         "runs": terminal.says("runs", "--json"),
         "audit": terminal.says("audit", "--json"),
+        "approved": terminal.says("trust", "--list", "--json"),
     }
     terminal.says("stop", "--all")
     return shown
@@ -69,6 +74,7 @@ def test_everything_goes_to_postgresql_and_back_and_looks_the_same(lived: Served
     moved = json.loads(terminal.says("db", "migrate", "--from", url, "--json"))
     assert moved["rows"]["project"] == 1
     assert moved["kept"] is None
+    assert before["approved"].count('"what"') == 2
     assert seen(again(lived)) == before
 
 

@@ -16,7 +16,7 @@ from agent_worker.definitions.project import ProjectFiles, load_project
 from agent_worker.files.root import Root
 from agent_worker.trust.allowances import Allowance, Written, allowances_of, settled
 from agent_worker.trust.powers import powers_of
-from agent_worker.trust.store import TrustStore
+from agent_worker.trust.store import TrustStore, kept_in
 from agent_worker.work.limits import WorkLimits
 
 
@@ -56,7 +56,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path, root: Path) -> TrustStore:
-    return TrustStore(Root.private(tmp_path / "home"), root, clock=TestClock())
+    return TrustStore(kept_in(Root.private(tmp_path / "home"), root), clock=TestClock())
 
 
 def read(root: Path, store: TrustStore) -> tuple[ProjectFiles, dict[tuple[str, str], float]]:

@@ -17,7 +17,7 @@ from agent_worker.files.root import Root
 from agent_worker.trust.knowledge import Reach
 from agent_worker.trust.powers import ANY_FILE, Power, powers_of
 from agent_worker.trust.reach import reach_of_program, reach_of_shell
-from agent_worker.trust.store import NotApproved, TrustStore
+from agent_worker.trust.store import NotApproved, TrustStore, kept_in
 
 FILES = {
     "helper": "echo helper\n",
@@ -401,7 +401,7 @@ def _indented(command: str) -> str:
 
 @pytest.fixture
 def store(tmp_path: Path, root: Path) -> TrustStore:
-    return TrustStore(Root.private(tmp_path / "home"), root, clock=TestClock())
+    return TrustStore(kept_in(Root.private(tmp_path / "home"), root), clock=TestClock())
 
 
 CHANGED = [

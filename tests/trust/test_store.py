@@ -13,8 +13,9 @@ from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import DefinitionError, Refused
 from agent_worker.definitions.project import load_project
 from agent_worker.files.root import Root
+from agent_worker.trust.approvals import KEPT
 from agent_worker.trust.powers import Power, powers_of
-from agent_worker.trust.store import KEPT, NotApproved, TrustStore
+from agent_worker.trust.store import NotApproved, TrustStore, kept_in
 
 AGENT = "model: anthropic/claude-sonnet-4-5\nprompt: {system: You review.}\n"
 FILES = {
@@ -40,7 +41,7 @@ def home(tmp_path: Path) -> Root:
 
 
 def trust(home: Root | None, project: Path | str) -> TrustStore:
-    return TrustStore(home, project, clock=TestClock())
+    return TrustStore(kept_in(home, project), clock=TestClock())
 
 
 def powers(root: Path) -> tuple[Power, ...]:

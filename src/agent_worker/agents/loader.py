@@ -105,6 +105,7 @@ class Loader:
         loaded = LoadedProject(enrolled.project, project, enrolled.agents, enrolled.quick)
         again = again or self._registry.root(loaded.id) not in (None, project.root)  # it was moved
         self._registry.keep_project(loaded.id, project)
+        await self._backends.gate.look(project.root, loaded.id)
         await asyncio.to_thread(self._backends.keys.look_at, project)
         self._backends.keep_secret(project)
         await self._put_back_after_kill(loaded)

@@ -334,6 +334,15 @@ class TokensChanged(Event):
     event = "tokens"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalsChanged(Event):
+    """What is approved of a project is something else now, on all hosts that share the database."""
+
+    event = "approvals"
+    host: str  #: that changed it
+    answered: bool  #: a person said yes, or took it back; else only what is known of it has changed
+
+
 def as_event(record: dict[str, Any], *, number: int) -> Event | None:
     """An event of another host by its record; None for one of a kind that only a newer version knows."""
     known = {kind.event: kind for kind in _kinds(Event)}

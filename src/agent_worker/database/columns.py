@@ -25,6 +25,7 @@ KEY = "compared with what comes later: whoever makes it takes secrets out before
 PLAIN: Mapping[str, Mapping[str, str]] = {
     "project": {"id": ID, "identity": PLACE},
     "checkout": {"project": ID, "host": ID, "node": OURS, "root": PLACE},
+    "approval": {"project": ID, "field": ONE_OF, "key": KEY},
     "host": {"id": ID, "node": OURS, "home": OURS, "place": ID, "labels": NAME, "version": OURS},
     "closed_gate": {"key": ID, "host": ID},
     "watch": {"project": ID, "host": ID},

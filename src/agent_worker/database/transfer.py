@@ -59,9 +59,9 @@ def to_postgres(source: Path, url: str, verdict: Verdict, settle: Settle) -> dic
             _must_be_empty(connection, place_of(url))
             counts = {table: _into_postgres(sqlite, connection, table) for table in tables()}
             connection.execute(NUMBER_ON)
-            settle(PostgresTransaction(connection))
             there = {table: _count(connection, table) for table in counts}
             _compare(counts, there, verdict(SqliteTransaction(sqlite)), verdict(PostgresTransaction(connection)))
+            settle(PostgresTransaction(connection))
             failpoint("transfer.commit")
     return counts
 

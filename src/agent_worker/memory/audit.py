@@ -1,4 +1,4 @@
-"""What was done to the memory and the soul of agents, by whom and in which run: an append-only record.
+"""What was done to the memory and the soul of agents, and what a person approved: an append-only record.
 
 The one writer of tables `audit` and `sealed`. Each project has a chain of its own: an entry is sealed with a hash over
 itself and the seal before it, and the last seal is kept apart. Whoever changes, removes or slips in an entry breaks the
@@ -52,7 +52,7 @@ _SEALED = ("n", "project", "agent", "who", "deed", "words", "run", "at")
 class AuditEntry:
     """One thing that was done to the memory of an agent."""
 
-    agent: str  #: id: whose memory it concerns
+    agent: str  #: id: whose memory it concerns; '' for what was approved of the project
     who: str  #: an agent's name, or user
     deed: Deed
     about: str  #: a key, the name of a note, a question

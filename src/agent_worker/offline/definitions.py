@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from agent_worker.client.discovery import home_directory, make_home
+from agent_worker.client.discovery import DATABASE_VARIABLE, home_directory, make_home
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import DefinitionError, Problem
 from agent_worker.core.later import dataclass
@@ -32,7 +33,7 @@ from agent_worker.service.look_ahead import wrong_in_agent, wrong_in_project, wr
 from agent_worker.trust.allowances import allowances_of
 from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import powers_of
-from agent_worker.trust.store import TrustStore
+from agent_worker.trust.store import TrustStore, kept_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +112,10 @@ def _wrong_settings() -> list[Problem]:
 
 def limits_that_wait(path: Path) -> list[str]:
     """Limits that are written correctly and do not hold yet, because nobody approved them: a sentence for each."""
+    if os.environ.get(DATABASE_VARIABLE):
+        return []  # what was approved is there
     project, home = load_project(find_project(path)), home_directory()
-    store = TrustStore(Root.private(home) if home.is_dir() else None, project.root, clock=SystemClock())
+    store = TrustStore(kept_in(Root.private(home) if home.is_dir() else None, project.root), clock=SystemClock())
     held = store.held_back(allowances_of(project))
     return [
         f"{each.of} may use {each.told(each.value)} once you approve it (agent-worker trust); until then"

@@ -15,6 +15,10 @@ from agent_worker.database.recovery import look_at
 from agent_worker.files.root import Root
 from agent_worker.memory import audit
 from agent_worker.offline.stored import alone, time_stamp
+from agent_worker.trust import approval_rows
+from agent_worker.trust.approvals import Approvals
+from agent_worker.trust.shared_approvals import place_of
+from agent_worker.trust.store import kept_in
 from agent_worker.work import project_rows
 
 
@@ -36,8 +40,7 @@ def moved_to(url: str) -> Moved:
         database = home / DATABASE
         if wrong := look_at(database):
             raise StorageFault(f"{database} is damaged: {wrong}", hint="agent-worker doctor --fix")
-        here = lasting_id(Root.private(home))
-        settle = partial(project_rows.become, before="", after=here)
+        settle = partial(_taken_along, home=Root.private(home))
         return Moved(to_postgres(database, place, chains, settle), str(database))
 
 
@@ -48,16 +51,33 @@ def moved_from(url: str) -> Moved:
     from agent_worker.database.transfer import from_postgres
 
     with alone() as home:
-        settle = partial(_brought_home, here=lasting_id(Root.private(home)))
+        settle = partial(_brought_home, home=Root.private(home))
         rows, kept = from_postgres(place, home / DATABASE, chains, settle, aside=f"replaced-{time_stamp()}")
         return Moved(rows, place_of(url), kept)
 
 
-def _brought_home(tx: WholeTransaction, here: str) -> None:
+def _taken_along(tx: WholeTransaction, home: Root) -> None:
+    """Checkouts are those of this host from now on, and what was approved in its home counts on all hosts."""
+    here = lasting_id(home)
+    project_rows.become(tx, before="", after=here)
+    for project in map(tx.of, project_rows.ids(tx)):
+        for row in project_rows.checkouts(project):
+            if row["host"] == here:
+                approvals = kept_in(home, Path(row["root"])).read()
+                approvals.move(place_of(here, row["root"]))
+                approval_rows.store(project, approvals.written(), "")
+
+
+def _brought_home(tx: WholeTransaction, home: Root) -> None:
     """Only checkouts of this host count; of a project that it has none of, that of another host, if it is here."""
+    here = lasting_id(home)
     project_rows.become(tx, before=here, after="")
     for project in project_rows.ids(tx):
         of_project = tx.of(project)
+        if root := project_rows.root_here(of_project):
+            approvals = Approvals.read(approval_rows.stored(of_project), place_of(here, root))
+            approvals.move("")
+            kept_in(home, Path(root)).change(partial(Approvals.become, other=approvals))
         if not project_rows.root_here(of_project):
             known = project_rows.checkouts(of_project)
             for host in [row["host"] for row in known if Path(row["root"]).is_dir()][:1]:

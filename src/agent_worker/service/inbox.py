@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from pathlib import Path
 from typing import Literal
 
 from agent_worker.agents import commands
@@ -123,8 +122,9 @@ async def inbox_answer(
         return "done; what you wrote holds"
     told = await database.write(act, item, action, PersonsReply(text, scope, other), now=service.now())
     if row["kind"] == "approval" and action == "approve" and scope == "always":
-        digest, what, root = await database.read(_call_of, item)
-        await asyncio.to_thread(service.runtime.gate.allow_call, Path(root), digest, what)
+        digest, what = await database.read(_call_of, item)
+        loaded = await service.project_of(database)
+        await asyncio.to_thread(service.runtime.gate.allow_call, loaded.project.root, digest, what)
     if service.runtime.loader.ticker:
         service.runtime.loader.ticker.look_again()  # it may be a workflow that was not started
     return told
@@ -243,11 +243,11 @@ def _can(tx: Transaction, row: Row) -> list[str]:
     return CAN[row["kind"]]
 
 
-def _call_of(tx: Transaction, item: str) -> tuple[str, str, str]:
-    """Digest and description of the call that an approval was about, and the directory of the project."""
+def _call_of(tx: Transaction, item: str) -> tuple[str, str]:
+    """Digest and description of the call that an approval was about."""
     row = tx.one("select digest, text from inbox_item where project = :project and id = :item", item=item)
     assert row
-    return row["digest"], row["text"].replace(" wants to use ", ": ", 1), project_rows.root_here(tx)
+    return row["digest"], row["text"].replace(" wants to use ", ": ", 1)
 
 
 def act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now: int) -> str:

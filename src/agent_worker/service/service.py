@@ -117,7 +117,8 @@ class Service:
 
     async def files_of(self, root: str | None) -> tuple[ProjectFiles, LoadedProject | None]:
         """What stands in the files of a project, which is not opened for it: another runtime may have it."""
-        unopened = await self._projects.unopened_at(root) if root is not None else None
+        alone = self.runtime.supervisor.host is None  # else what was approved is found by the project's id
+        unopened = await self._projects.unopened_at(root) if root is not None and alone else None
         if unopened is not None:
             return unopened, None
         loaded = await self.project(root)

@@ -13,7 +13,7 @@ import os
 from agent_worker.agents.hosting import HostGone
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.project_identity import is_at
-from agent_worker.core.events import Event, HostChanged, Queued, TokensChanged, WorkspaceChanged
+from agent_worker.core.events import ApprovalsChanged, Event, HostChanged, Queued, TokensChanged, WorkspaceChanged
 from agent_worker.database.database import Row
 from agent_worker.service.service import Service
 from agent_worker.service.tokens import hold_tokens
@@ -38,7 +38,7 @@ class SharedWork:
         hosting.refresh = self._refresh
         hosting.join = self._join
         service.opened = self._join_all
-        service.listen(self._hear, HostChanged, WorkspaceChanged, Queued, TokensChanged)
+        service.listen(self._hear, HostChanged, WorkspaceChanged, Queued, TokensChanged, ApprovalsChanged)
 
     async def _join_all(self, loaded: LoadedProject) -> None:
         """A project was opened: whoever works in its instances elsewhere may work here too."""
@@ -56,6 +56,8 @@ class SharedWork:
             case Queued(project=project) if not self._is_open(project) and project not in self._opening | self._absent:
                 self._opening.add(project)
                 self._service.background(self._open(project))
+            case ApprovalsChanged(project=project, host=host) if host != self._host and self._is_open(project):
+                self._service.background(self._look_at_approvals(project, answered=event.answered))
             case TokensChanged():
                 self._service.background(hold_tokens(self._service))
             case WorkspaceChanged(project=project, workspace=str(id), state="running") if self._is_open(project):
@@ -94,6 +96,15 @@ class SharedWork:
             return root if await asyncio.to_thread(os.path.isdir, root) else None
         identity, roots = await database.read(project_rows.roots_elsewhere)
         return await asyncio.to_thread(lambda: next((root for root in roots if is_at(root, identity)), None))
+
+    async def _look_at_approvals(self, project: str, *, answered: bool) -> None:
+        """Another host was told yes, or no: what was refused to agents may be theirs now, or theirs no longer."""
+        if shared := self._service.runtime.gate.shared:
+            await shared.look_again(project)
+        for loaded in self._service.projects():
+            if answered and loaded.id == project:
+                await self._service.remake_kit(loaded)
+                await self._service.runtime.supervisor.wake_all()
 
     async def _refresh(self, project: str) -> None:
         """An agent is about to be claimed: by what its files say now, which another host may have seen change."""

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import canonical
 from agent_worker.core.errors import BadInput, DefinitionError
 from agent_worker.core.later import dataclass
+from agent_worker.database.database import Transaction
 from agent_worker.definitions.project import ProjectFiles
+from agent_worker.memory import audit
+from agent_worker.memory.audit import AuditEntry, Deed
 from agent_worker.service.addresses import no_agent
 from agent_worker.service.found_workflow import FoundWorkflow
 from agent_worker.service.operation import operation
 from agent_worker.service.providers import keys_changed
 from agent_worker.service.service import Service
+from agent_worker.trust.approvals import Unapproved
 from agent_worker.trust.powers import Power, powers_of, powers_of_agent
 from agent_worker.trust.project_keys import keys_in_env_file, power_of_keys
-from agent_worker.trust.store import Unapproved
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,7 @@ async def trust_revoke(
     asked = await _subject(service, project, workflow, agent)
     approved = await asyncio.to_thread(_approved, service, asked)
     if approved:
+        await _note(service, asked, approved, "withdrawn")
         await asyncio.to_thread(service.runtime.gate.withdraw, asked.root, approved)
         if asked.loaded:
             await service.remake_kit(asked.loaded)
@@ -146,11 +151,24 @@ async def _approve(service: Service, asked: _TrustSubject, digests: list[str] | 
     wanted = [power for power in asked.powers if digests is None or power.digest in digests]
     waiting = await asyncio.to_thread(service.runtime.gate.unapproved, asked.root, wanted)
     if waiting:
-        await asyncio.to_thread(service.runtime.gate.approve, asked.root, [one.power for one in waiting])
+        powers = [one.power for one in waiting]
+        await _note(service, asked, powers, "approved")
+        await asyncio.to_thread(service.runtime.gate.approve, asked.root, powers)
         if asked.loaded:
             await service.remake_kit(asked.loaded)
             await keys_changed(service)
     return len(waiting)
+
+
+async def _note(service: Service, asked: _TrustSubject, powers: Sequence[Power], deed: Deed) -> None:
+    """In the record, before it counts. Of a project that another runtime has open, that has the record too."""
+    if asked.loaded:
+        await service.write(asked.loaded, _noted, [power.what for power in powers], deed, now=service.now())
+
+
+def _noted(tx: Transaction, what: Sequence[str], deed: Deed, *, now: int) -> None:
+    for each in what:
+        audit.note(tx, AuditEntry(agent="", who="user", deed=deed, about=each), now=now)
 
 
 async def _powers_of(

@@ -1,8 +1,8 @@
 """Stands before everything of a project that can execute or receive a secret: approved by the user, or refused.
 
-Approved is what stands in the user's home; beside it what a program of the user's has said yes to or handed over, for
-as long as this process lives. An open gate lets everything pass: what is tested or measured here has decided so.
-Synchronous: call it in a thread.
+Approved is what stands in the user's home, or in the database that several hosts share; beside it what a program of the
+user's has said yes to or handed over, for as long as this process lives. An open gate lets everything pass: what is
+tested or measured here has decided so. Synchronous: call it in a thread.
 """
 
 from __future__ import annotations
@@ -15,19 +15,37 @@ from agent_worker.core.errors import Untrusted
 from agent_worker.definitions.workflow import SetupStep
 from agent_worker.files.root import Root
 from agent_worker.trust.allowances import Allowance
+from agent_worker.trust.approvals import Unapproved
 from agent_worker.trust.powers import Power, changed_files
 from agent_worker.trust.preview import one_line
-from agent_worker.trust.store import NotApproved, TrustStore, Unapproved
+from agent_worker.trust.shared_approvals import SharedApprovals
+from agent_worker.trust.store import InMemory, NotApproved, TrustStore, kept_in
 
 
 class Gate:
-    def __init__(self, home: Root | None, clock: Clock, *, is_open: bool | None = None) -> None:
-        """Without a home it is open, unless it is said not to be: then nothing is approved yet."""
+    def __init__(
+        self,
+        home: Root | None,
+        clock: Clock,
+        *,
+        is_open: bool | None = None,
+        shared: SharedApprovals | None = None,
+    ) -> None:
+        """Without a home it is open, unless it is said not to be: then nothing is approved yet.
+
+        `shared`: approvals are in the database that several hosts have, and not in the home.
+        """
         self.is_open = home is None if is_open is None else is_open
         self._home = home
+        self.shared = shared
         self._clock = clock
         self._stores: dict[Path, TrustStore] = {}
         self._programs: dict[Path, TrustStore] = {}  # what programs said yes to, which no file keeps
+
+    async def look(self, root: Path, project: str) -> None:
+        """The project in this directory is being opened: what was approved of it is looked up, if hosts share that."""
+        if self.shared:
+            await self.shared.look(root, project)
 
     def require(self, root: Path, powers: Iterable[Power]) -> None:
         """Raise NotApproved, which lists what the user has not approved and is forbidden until then."""
@@ -106,10 +124,11 @@ class Gate:
 
     def _of_programs(self, root: Path) -> TrustStore:
         if root not in self._programs:
-            self._programs[root] = TrustStore(None, root, clock=self._clock)
+            self._programs[root] = TrustStore(InMemory(), clock=self._clock)
         return self._programs[root]
 
     def _store(self, root: Path) -> TrustStore:
         if root not in self._stores:
-            self._stores[root] = TrustStore(self._home, root, clock=self._clock)
+            kept = self.shared.of(root) if self.shared else kept_in(self._home, root)
+            self._stores[root] = TrustStore(kept, clock=self._clock)
         return self._stores[root]

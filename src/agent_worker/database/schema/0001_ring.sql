@@ -531,6 +531,14 @@ create table schedule (
 );
 create index schedule_due on schedule(due_at) where state = 'active';
 
+create table approval (                     -- what the person approved; with SQLite it is in a file of the home
+  project text not null references project(id),
+  field text not null,                      -- approved | texts | files | open | worked | limits | calls
+  key text not null,                        -- the digest of exactly what is approved, or the name of a power or a limit
+  value text not null,
+  primary key (project, field, key)
+);
+
 create table door_token (                   -- lets a program of somebody else in by one door; only its digest is kept
   project text not null references project(id),
   id text not null,
