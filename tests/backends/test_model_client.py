@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ipaddress
 import ssl
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -255,3 +256,39 @@ async def test_leaving_an_answer_closes_its_connection(client: ModelClient) -> N
                 assert chunk == b"ok"
                 break
         await closed.wait()
+
+
+_FIRST_REQUEST = """
+import asyncio, os, sys
+from agent_worker.backends.models.model_client import ModelAddress, ModelClient
+from agent_worker.core.outbound import NOT_TOO_LONG
+
+async def ask():
+    client = ModelClient({}, NOT_TOO_LONG)
+    async with client.post(ModelAddress(sys.argv[1], False), "/", {}, b"") as answer:
+        [chunk async for chunk in answer.chunks()]
+    await client.close()
+
+before = dict(os.environ)
+asyncio.run(ask())
+assert dict(os.environ) == before
+if os.path.exists("/proc/self/smaps_rollup"):
+    print(next(line for line in open("/proc/self/smaps_rollup") if line.startswith("AnonHugePages")).split()[1])
+"""
+
+
+async def test_the_first_request_takes_no_memory_by_huge_pages_and_leaves_the_environment_as_it_was() -> None:
+    if "always" in _huge_pages():
+        pytest.skip("this system gives everybody huge pages, asked or not")
+    async with Listener().open() as server:
+        program = (sys.executable, "-c", _FIRST_REQUEST, f"http://127.0.0.1:{server.port}")
+        process = await asyncio.create_subprocess_exec(*program, stdout=asyncio.subprocess.PIPE)
+        said, _ = await process.communicate()
+    assert process.returncode == 0
+    assert said.strip() in (b"", b"0")
+
+
+def _huge_pages() -> str:
+    """Which of the ways to have them is chosen."""
+    told = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    return told.read_text().partition("[")[2].partition("]")[0] if told.exists() else ""

@@ -7,6 +7,9 @@ kept here: they come with each request. Imports the HTTP library when the first 
 from __future__ import annotations
 
 import asyncio
+import importlib
+import os
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -25,6 +28,7 @@ if TYPE_CHECKING:  # imported when it is first needed: whoever calls no model do
 _KEPT_CLIENTS = 64
 _AT_ONCE = 8192
 _LONGEST_ERROR = 64 * 1024
+_HUGE_PAGES = "MIMALLOC_ALLOW_THP"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,9 @@ class ModelClient:
         self, target: ModelAddress, path: str, headers: Mapping[str, str], body: bytes
     ) -> AsyncIterator[ModelAnswer]:
         """Send a request; leaving the block closes the connection of an answer that was not read to its end."""
-        from pyreqwest.exceptions import PyreqwestError
-
         client = await self._client(target)
+        from pyreqwest.exceptions import PyreqwestError  # after the client, which loads the library in a thread
+
         request = (
             client.post(target.base_url + path)
             .headers({**headers, "content-type": "application/json", "accept-encoding": "identity"})
@@ -158,6 +162,7 @@ class ModelAnswer:
 
 def _build(base_url: str, pin: str, proxy: str, patience: Patience) -> Client:
     """Blocks: it imports the library and reads the certificates of the system, or those of SSL_CERT_FILE."""
+    _load_library()
     from pyreqwest.client import ClientBuilder
     from pyreqwest.proxy import ProxyBuilder
 
@@ -180,6 +185,17 @@ def _build(base_url: str, pin: str, proxy: str, patience: Patience) -> Client:
     if pin:
         builder = builder.resolve(host_of(base_url), pin, _port(base_url))
     return builder.build()
+
+
+def _load_library() -> None:
+    """Without pages of 2 MB, in which its allocator would take ten megabytes. It looks for this when it is loaded."""
+    if _HUGE_PAGES in os.environ or "pyreqwest" in sys.modules:
+        return
+    os.environ[_HUGE_PAGES] = "0"
+    try:
+        importlib.import_module("pyreqwest.client")
+    finally:
+        os.environ.pop(_HUGE_PAGES, None)
 
 
 def _port(url: str) -> int:
