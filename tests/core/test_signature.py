@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from agent_worker.core.errors import BadInput
+from agent_worker.core.plain_schema import plain_schema
 from agent_worker.core.signature import Flat, Signature
+from agent_worker.tools.recall import OWN
+from agent_worker.tools.toolbox import TASK, TEAM
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +101,43 @@ def test_a_sentence_does_not_repeat_what_was_given() -> None:
     with pytest.raises(BadInput) as caught:
         Signature(plain, skip=1).check({"text": "x", "times": "s3cret"})
     assert "s3cret" not in f"{caught.value.message} {caught.value.hint}"
+
+
+def _of_all_kinds(
+    text: str,
+    count: int,
+    share: float = 0.5,
+    is_loud: bool = False,
+    since: int | None = None,
+    names: list[str] | None = None,
+    tiers: list[int] = [],  # noqa: B006
+    tier: Literal["working", "core"] = "core",
+    only: Literal["one"] = "one",
+    whose: Literal["mine", "yours"] | None = None,
+    either: int | str = 1,
+    long_name_: str = "",
+    anything: dict[str, int] | None = None,
+    few: Annotated[int, Field(ge=1)] = 1,
+) -> None: ...
+
+
+@pytest.mark.parametrize("name", [*inspect.signature(_of_all_kinds).parameters])
+def test_the_schema_of_plain_types_is_that_of_pydantic(name: str) -> None:
+    hints = get_type_hints(_of_all_kinds, include_extras=True)
+    parameter = inspect.signature(_of_all_kinds).parameters[name]
+    default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+    found = plain_schema({name: (hints[name], default)})
+    fields: dict[str, Any] = {name: (hints[name], default)}
+    made = create_model("made", __config__=ConfigDict(extra="forbid"), **fields)
+    expected = made.model_json_schema()
+    expected.pop("title")
+    assert found is None or json.dumps(found) == json.dumps(expected)
+    assert (found is None) == (name in ("tiers", "only", "anything", "few"))
+
+
+def test_the_schema_of_each_tool_is_that_of_pydantic() -> None:
+    for each in (*TEAM, *TASK.values(), *OWN):
+        signature = Signature(each.function, skip=2 if each.stored else 1)
+        expected = signature.arguments.model_json_schema()
+        expected.pop("title")
+        assert each.spec.schema == expected

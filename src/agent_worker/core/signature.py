@@ -20,6 +20,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 
 from agent_worker.core.errors import BadInput
+from agent_worker.core.plain_schema import plain_schema
 
 T = TypeVar("T")
 _FLAT = object()
@@ -39,17 +40,18 @@ class Signature:
         self._function = function
         self._skip = skip
 
-    @property
+    @cached_property
     def arguments(self) -> type[BaseModel]:
-        return self._made[0]
+        return create_model(self.name, __config__=ConfigDict(extra="forbid"), **self._fields[0])
 
     @property
     def requests(self) -> Mapping[str, type]:
         """Parameters whose fields are among the arguments."""
-        return self._made[1]
+        return self._fields[1]
 
     @cached_property
-    def _made(self) -> tuple[type[BaseModel], dict[str, type]]:
+    def _fields(self) -> tuple[dict[str, Any], dict[str, type]]:
+        """The type and the default of each argument, `...` for none; and what `requests` tells."""
         hints = get_type_hints(self._function, include_extras=True)
         fields: dict[str, Any] = {}
         requests: dict[str, type] = {}
@@ -59,7 +61,7 @@ class Signature:
                 fields |= _fields_of(request)
             else:
                 fields[parameter.name] = (hints[parameter.name], _default(parameter.default, inspect.Parameter.empty))
-        return create_model(self.name, __config__=ConfigDict(extra="forbid"), **fields), requests
+        return fields, requests
 
     def check(self, given: dict[str, Any]) -> dict[str, Any]:
         """The arguments, typed, by the function's own parameters. Raises BadInput that names each wrong one."""
@@ -75,6 +77,8 @@ class Signature:
         return values
 
     def schema(self, ref_template: str = "#/$defs/{model}") -> dict[str, Any]:
+        if plain := plain_schema(self._fields[0]):
+            return plain
         schema = self.arguments.model_json_schema(ref_template=ref_template)
         schema.pop("title", None)
         return schema
