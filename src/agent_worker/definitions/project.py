@@ -243,7 +243,8 @@ class _Look:
 
     def __init__(self, root: Path, previous: ProjectFiles | None) -> None:
         self._root = root
-        self._default = ProjectDefinition(name=root.name or "project")
+        # Nothing is written that had to be checked; and what checks a project file is slow to make.
+        self._default = ProjectDefinition.model_construct(name=root.name or "project")
         self._before = previous or ProjectFiles(root, self._default)
         self._has_history = previous is not None
         files = (self._before.agent_files, self._before.workflow_files)

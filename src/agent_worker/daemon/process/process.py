@@ -36,6 +36,7 @@ from agent_worker.daemon.http.asgi import App
 from agent_worker.daemon.http.connection import Capacity
 from agent_worker.daemon.http.server import DaemonServer, configured, raise_limit
 from agent_worker.daemon.process.front import Front, Identity, refusing, shown
+from agent_worker.daemon.process.heap import share_heaps
 from agent_worker.daemon.process.lock import UNKNOWN, lock_file, only_one, refuse_network_disk
 from agent_worker.daemon.process.logs import logging_to
 from agent_worker.daemon.process.port import address_of, found_port, reached_at
@@ -102,6 +103,7 @@ def serve(make_app: MakeApp, settings: DaemonSettings) -> int:
     that has something to end does so in its ASGI lifespan.
     """
     starter = Starter.from_environment()
+    share_heaps()
     try:
         _serve(make_app, settings, starter)
     except AlreadyRunning as error:
