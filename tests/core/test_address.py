@@ -143,3 +143,10 @@ def test_an_address_names_someone() -> None:
         Address()
     with pytest.raises(ValueError, match="no tag"):
         Address(agent="alice", tag="x")
+
+
+def test_a_name_of_other_letters_is_told_as_it_was_typed_and_what_cannot_be_seen_is_written_out() -> None:
+    with pytest.raises(BadInput, match="'爱丽丝' is not a name"):
+        check_name("爱丽丝")
+    with pytest.raises(BadInput, match=r"'al\\u200bice' is not a name"):
+        check_name("al\u200bice")

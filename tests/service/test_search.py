@@ -107,10 +107,22 @@ async def test_A14_after_a_revert_no_byte_of_it_is_in_the_index(here: House, tmp
     )
     await here.do("send", to="@duo", message="@alice read the page")
     await (await here.workspace("duo")).quiet()
-    assert sum("CANARY" in text for text in await found(here, "obey the canary")) == 2
+    assert sum("CANARY" in text for text in await found(here, "obey the canary")) == 3
     run = (await here.read(stored.runs, name="alice"))[-1]["id"]
     await here.do("memory_revert", name="alice", source=run)
     kept = [path for path in (tmp_path / "home").rglob("*") if path.is_file() and b"CANARY" in path.read_bytes()]
     assert kept == []
     assert not any("CANARY" in text for text in await found(here, "obey the canary"))
     assert await found(here, "ship") == ["we ship on friday"]
+
+
+async def test_a_person_finds_what_agents_keep_and_did_too_and_no_agent_does(here: House) -> None:
+    await here.do("memory_set", name="alice", key="bird", value="a canary, never a parrot")
+    await here.do("note_add", name="bob", text="The canary was loud today.")
+    here.mocks["alice"].then(says("I know the canary"))
+    await here.do("ask", agent="alice", message="what do you know of the canary?")
+    results = await here.do("search", query="canary")
+    kinds = {(each["kind"], each["at"]) for each in results}
+    assert {("memory", "alice"), ("note", "bob"), ("conversation", "alice"), ("run", "alice")} <= kinds
+    assert await here.do("search", query="canary", at="@duo") == []
+    assert "parrot" not in await searched_by(here, "bob", "canary parrot")

@@ -344,6 +344,18 @@ def test_one_talks_with_a_team_and_is_told_when_nobody_was_called(terminal: Term
     terminal.says("stop", "@room")
 
 
+def test_without_an_address_one_talks_with_whom_there_is_and_else_is_asked_who(terminal: Terminal) -> None:
+    which = terminal.run("chat")
+    assert which.stderr == "error: which one? there are alice, bob\n  hint: agent-worker chat alice\n"
+    (terminal.daemon.project / ".agents" / "bob.yaml").unlink()
+    with terminal.on_screen("chat") as screen:
+        screen.sees("you: ")
+        screen.types("hello")
+        screen.sees("I have looked at this: hello")
+        screen.types("/quit")
+        assert screen.ends() == 0
+
+
 def test_chat_needs_a_terminal(terminal: Terminal) -> None:
     done = terminal.run("chat", "alice")
     assert done.returncode == 2

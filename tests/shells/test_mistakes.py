@@ -29,7 +29,16 @@ MISTAKES = {
     "doc raed": ("there is no command 'raed' in agent-worker doc", "did you mean: agent-worker doc read"),
     "ls --foo": ("agent-worker ls has no option --foo", "agent-worker ls --help"),
     "ls --jsno": ("agent-worker ls has no option --jsno", "did you mean: agent-worker ls --json"),
-    "trace": ("MESSAGE is missing", "agent-worker trace MESSAGE"),
+    "trace": ("MESSAGE is missing: agent-worker trace MESSAGE", "agent-worker trace --help"),
+    "peek alice --folow": (
+        "agent-worker peek has no option --folow",
+        "did you mean: agent-worker peek alice --follow",
+    ),
+    "runs --agnet=alice -n 3": (
+        "agent-worker runs has no option --agnet",
+        "did you mean: agent-worker runs --agent=alice -n 3",
+    ),
+    "send alice --foo": ("agent-worker send has no option --foo", "agent-worker send --help"),
     "runs -n many": ("invalid value for '-n' / '--count': 'many' is not a valid integer", "agent-worker runs --help"),
 }
 

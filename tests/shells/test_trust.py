@@ -95,16 +95,17 @@ async def test_on_a_terminal_it_is_asked_and_no_is_no(lone: Terminal, server: Mo
 
 
 async def test_trust_shows_approves_and_revokes_for_one_agent(lone: Terminal) -> None:
+    assert (await run(lone, "trust", "show", "bob")).stdout.strip().startswith("bob follows the skills in tips")
     pending = json.loads((await run(lone, "trust", "bob", "--json")).stdout)
     assert [each["kind"] for each in pending] == ["skills"]
     assert (await run(lone, "trust", "bob", "--yes")).stdout == "approved: 1 item\n"
     assert (await run(lone, "ask", "bob", "hello")).returncode == 0
-    listed = (await run(lone, "trust", "--list")).stdout
+    listed = (await run(lone, "trust", "list")).stdout
     assert listed == "bob follows the skills in tips and may run what is in them\n"
-    assert (await run(lone, "trust", "bob", "--revoke")).stdout == "taken back: 1 approval\n"
-    assert (await run(lone, "trust", "--list")).stdout.startswith("nothing")
+    assert (await run(lone, "trust", "revoke", "bob")).stdout == "taken back: 1 approval\n"
+    assert (await run(lone, "trust", "list")).stdout.startswith("nothing")
     assert (await run(lone, "ask", "bob", "hello")).returncode == 2
-    both = await run(lone, "trust", "--yes", "--revoke")
+    both = await run(lone, "trust", "revoke", "--yes")
     nobody = await run(lone, "trust", "carol")
     assert (both.returncode, nobody.returncode) == (2, 2)
     assert "there is no" in nobody.stderr

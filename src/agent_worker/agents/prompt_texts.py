@@ -1,4 +1,4 @@
-"""Keeps what the model is sent in each run, so that `agent-worker explain RUN --full` can show it.
+"""Keeps what the model is sent in each run, so that `agent-worker explain --full` can show it.
 
 Sections and definitions of tools that were sent before are stored already: those of an agent's last run are remembered
 here by their hash, so a prompt like the last one costs some hashes and no row. Those before are not: most of them are

@@ -69,6 +69,12 @@ def create(name: str, expertise: str | None, origin: str | None, as_json: bool, 
     echo(f'  talk to it:  agent-worker ask {made["name"]} "hello"')
 
 
+def _free_name() -> str:
+    """A name for an agent that nobody here has."""
+    taken = {one["name"].lower() for one in call("GET", "/agents", project=here())}
+    return next((name for name in ("ada", "ben", "cleo", "dora") if name not in taken), f"agent-{len(taken) + 1}")
+
+
 def _backend_of_one(command: str, given: Mapping[str, Any]) -> dict[str, str | None]:
     backend, model = chosen_for_one(command, given["backend"], given["model"])
     if model != given["model"]:
@@ -191,7 +197,7 @@ def edit(name: str, settings: tuple[str, ...], as_json: bool) -> None:
     chosen = os.environ.get("VISUAL") or os.environ.get("EDITOR")  # which may well be a script
     if not chosen and not (sys.stdin.isatty() and sys.stdout.isatty()):
         why = "an editor needs a terminal, and there is none here"
-        raise BadInput(why, hint=f"set single keys: agent-worker agent edit {name} KEY=VALUE")
+        raise BadInput(why, hint=f"set single keys: agent-worker agent edit {name} max_steps=20")
     click.edit(filename=found["agent"]["file"])
     problems = call("GET", "/status", project=here())["project"]["problems"]
     for problem in () if as_json else problems:
@@ -291,7 +297,7 @@ def new(name: str | None, context: bool, instance: str | None, as_json: bool, **
         option = "--context" if context else "--instance"
         raise BadInput(
             f"{option}: channel and documents are of workflows, and of an agent that is a member of one",
-            hint="write it into a workflow's file under agents: and run that: agent-worker run FILE",
+            hint="agent-worker init makes such a workflow; or write the agent into its file, under agents:",
         )
     given |= _backend_of_one(" ".join(["agent-worker new", *([name] if name else [])]), given)
     made = call("POST", "/agents", name=name, lasting=False, project=here(), **given)
@@ -299,4 +305,4 @@ def new(name: str | None, context: bool, instance: str | None, as_json: bool, **
         return tell_json(made)
     echo(f"created {made['name']}, which lives until the daemon stops")
     echo(f'  talk to it:  agent-worker ask {made["name"]} "hello"')
-    echo(f"  keep it:     agent-worker agent create NAME --from {made['name']}")
+    echo(f"  keep it:     agent-worker agent create {_free_name()} --from {made['name']}")

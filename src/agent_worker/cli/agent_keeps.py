@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -124,13 +125,23 @@ def _wrong_words(command: str, words: tuple[str, ...], meant: dict[int, str], fo
     verbs = [form.split()[0] for form in forms.split(", ")]
     if words[0] in verbs:
         form = next(form for form in forms.split(", ") if form.startswith(words[0]))
-        return BadInput(f"that is not how {words[0]} is typed", hint=f"agent-worker {command} {form}")
+        return BadInput(f"that is not how {words[0]} is typed", hint=f"agent-worker {command} {_filled(form, words)}")
     what = f"say what to do: {forms}"
     if slip := slip_of(words[0], verbs):
         return BadInput(what, hint=f"did you mean: agent-worker {command} {shlex.join([slip.meant, *words[1:]])}")
     if verb := meant.get(len(words)):
         return BadInput(what, hint=f"agent-worker {command} {verb} {shlex.join(words)}")
-    return BadInput(what, hint=f"agent-worker {command} {forms.partition(', ')[0]}")
+    return BadInput(what, hint=f"agent-worker {command} {_filled(forms.partition(', ')[0], ())}")
+
+
+def _filled(form: str, words: Sequence[str]) -> str:
+    """`set KEY VALUE` with as many words as were typed; words too many were one text."""
+    verb, *places = form.split()
+    given = list(words[1:])
+    last = [" ".join(given[len(places) - 1 :])] if places and len(given) >= len(places) else []
+    filled = [*given[: len(places) - 1], *last] if places else []
+    more = ["1" if place == "NUMBER" else "…" for place in places[len(filled) :]]
+    return shlex.join([verb, *filled, *more]).replace("'…'", '"…"')
 
 
 @click.command()
@@ -155,7 +166,8 @@ def revert(name: str, since: str | None, source: str | None, show: bool, as_json
     rows += [(_WHAT.get(what, what), each) for what, found in taken.items() if what != "runs" for each in found]
     tell_table(("what", "which"), rows, empty="there is nothing to take back")
     if taken["memories"]:
-        echo(f"held back, not deleted. To give one back: agent-worker agent release {clean(name)} KEY")
+        first = clean(str(taken["memories"][0]))
+        echo(f"held back, not deleted. To give one back: agent-worker agent release {clean(name)} {first}")
 
 
 def _run(each: dict[str, Any]) -> str:

@@ -101,46 +101,60 @@ def offer_limits(workflow: str) -> None:
         _approve(whose, pending_approvals)
 
 
-#: What people type as if it were a name, and the option that it is.
-_OPTIONS = {"approve": "--yes", "list": "--list", "revoke": "--revoke", "show": "--list"}
+_VERBS = ("approve", "list", "revoke", "show")
 
 
 @click.command()
-@click.argument("name", required=False, shell_complete=workflows)
+@click.argument("words", nargs=-1, metavar="[list|show|approve|revoke] [NAME]", shell_complete=workflows)
 @click.option("--yes", is_flag=True, help="Approve it without asking.")
-@click.option("--list", "listed", is_flag=True, help="Show what you have approved.")
-@click.option("--revoke", is_flag=True, help="Take your approval back: it is asked about again.")
 @as_json_option
-def trust(name: str | None, yes: bool, listed: bool, revoke: bool, as_json: bool) -> None:
+def trust(words: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Show what this project wants to do that you have not approved, and approve it if you say yes.
 
-    NAME is a workflow or an agent: then it is about that alone.
+    NAME is a workflow or an agent: then it is about that alone. `show` asks nothing, `list` shows what you have
+    approved, `revoke` takes that back: it is asked about again.
     """
-    if yes + listed + revoke > 1:
-        raise BadInput("--yes, --list and --revoke are three different things", hint="agent-worker trust --help")
-    if name in _OPTIONS and not (yes or listed or revoke):
-        raise BadInput(f"{name} is an option here", hint=f"agent-worker trust {_OPTIONS[name]}")
+    verb, *names = words if words and words[0] in _VERBS else ("approve", *words)
+    if len(names) > 1:
+        raise BadInput("one workflow or agent at a time", hint=f"agent-worker trust {verb} {names[0]}")
+    name = names[0] if names else None
+    if yes and verb != "approve":
+        raise BadInput(f"--yes is for what is to be approved, not for {verb}", hint=_typed(verb, name))
     whose = subject(name) if name else {}
-    if revoke:
+    if verb == "revoke":
         return _revoke(whose, as_json)
-    if listed:
+    if verb == "list":
         return _list(call("GET", "/trust/approved", **whose, project=here()), as_json)
     pending_approvals = call("GET", "/trust", **whose, project=here())
+    if verb == "show":
+        return _show(pending_approvals, as_json)
     if pending_approvals and not yes and not as_json:
         if not can_ask():
             show_pending(pending_approvals)
-            command = " ".join(["agent-worker trust", *([name] if name else []), "--yes"])
-            raise Untrusted("this waits for your approval, and nobody can be asked here", hint=command)
+            told = "this waits for your approval, and nobody can be asked here"
+            raise Untrusted(told, hint=f"{_typed('approve', name)} --yes")
         confirm(pending_approvals)
     if pending_approvals and (yes or not as_json):
         _approve(whose, pending_approvals)
     if as_json:
         return tell_json(pending_approvals)
-    echo(
-        f"approved: {plural(len(pending_approvals), 'item')}"
-        if pending_approvals
-        else "nothing waits for your approval"
-    )
+    count = len(pending_approvals)
+    echo(f"approved: {plural(count, 'item')}" if count else _NOTHING)
+
+
+_NOTHING = "nothing waits for your approval"
+
+
+def _typed(verb: str, name: str | None) -> str:
+    return " ".join(["agent-worker trust", verb, *([name] if name else [])])
+
+
+def _show(pending_approvals: Sequence[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        return tell_json(pending_approvals)
+    show_pending(pending_approvals, err=False)
+    if not pending_approvals:
+        echo(_NOTHING)
 
 
 def _list(approved: Sequence[dict[str, Any]], as_json: bool) -> None:
@@ -173,13 +187,13 @@ def confirm(pending_approvals: Sequence[dict[str, Any]]) -> None:
     click.confirm("\nAllow it, as it is now?", abort=True, err=True)
 
 
-def show_pending(pending_approvals: Sequence[dict[str, Any]]) -> None:
+def show_pending(pending_approvals: Sequence[dict[str, Any]], *, err: bool = True) -> None:
     for pending in pending_approvals:
         if pending["why"]:
             what = "" if pending["shown"].startswith(pending["what"]) else f"\n  {clean(pending['what'])}"
-            echo(f"{what}\n  {clean(pending['why'])}", err=True)
+            echo(f"{what}\n  {clean(pending['why'])}", err=err)
         lines = clean(pending["shown"]).splitlines()
         for line in ("", *lines[:SHOWN]):
-            echo(f"  {line}", err=True)
+            echo(f"  {line}", err=err)
         if len(lines) > SHOWN:
-            echo(f"  … not shown here: {plural(len(lines) - SHOWN, 'more line')}", err=True)
+            echo(f"  … not shown here: {plural(len(lines) - SHOWN, 'more line')}", err=err)

@@ -20,7 +20,7 @@ from agent_worker.cli.console import WAITS, Console, wait_option
 from agent_worker.cli.live import LiveView, follow
 from agent_worker.cli.output import as_json_option, clean, echo, for_people, paint, tell_json
 from agent_worker.cli.prose import Page, cut, drawn, wrapped
-from agent_worker.cli.typed import TextCommand
+from agent_worker.cli.typed import TextCommand, only_target
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotRunning
 from agent_worker.core.states import told as state_told
 
@@ -56,12 +56,14 @@ def ask(address: str, message: str, wait: bool, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("address", shell_complete=addresses)
-def chat(address: str) -> None:
+@click.argument("address", required=False, shell_complete=addresses)
+def chat(address: str | None) -> None:
     """Talk with ADDRESS: alice, alice@review, or everybody in @review.
 
-    You see what was said last, then type a line at a time. /help tells more, /quit ends it.
+    Without one, with the only workflow that runs, or the only agent there is. You see what was said last, then type a
+    line at a time. /help tells more, /quit ends it.
     """
+    address = address or only_target("agent-worker chat")
     with Console() as console:
         if not console.takes_keys:
             raise BadInput("chat needs a terminal", hint=f'agent-worker ask {address} "…"')

@@ -49,7 +49,7 @@ def set_key(name: str, value: str | None, as_json: bool) -> None:
         raise BadInput(told, hint=f"agent-worker key set {name}, then type or paste it")
     given = _asked(variable) if sys.stdin.isatty() else sys.stdin.readline()
     if not given.strip():
-        raise BadInput("no key was given", hint=f"agent-worker key set {name} < FILE; or without < FILE, on a terminal")
+        raise BadInput("no key was given", hint=f"agent-worker key set {name} asks for it on a terminal")
     stored = call("POST", "/keys", name=name, value=given.strip())
     if as_json:
         return tell_json(stored)

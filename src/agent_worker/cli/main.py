@@ -26,7 +26,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help;
     "ask": (_C + "conversation", "ask", "Ask an agent and wait for the answer."),
     "chat": (_C + "conversation", "chat", "Talk with an agent or a team."),
     "peek": (_C + "messages", "peek", "Read a channel or a conversation."),
-    "search": (_C + "messages", "search", "Search what was said and written in workspaces."),
+    "search": (_C + "messages", "search", "Search what was said, written, remembered and done."),
     "clear": (_C + "messages", "clear", "Put a conversation aside and begin it afresh."),
     "cancel": (_C + "messages", "cancel", "Cancel work that is queued, waits, or is under way."),
     "inbox": (_C + "inbox", "inbox", "Show what waits for you, and answer it."),

@@ -92,7 +92,7 @@ def peek(address: str | None, to: str | None, count: int, follow: bool, as_json:
 
     Without one, that of the only workflow that runs, or of the only agent there is.
     """
-    at = address or to or only_target("agent-worker peek ADDRESS")
+    at = address or to or only_target("agent-worker peek")
     # Listened to before it is read: what is said in between is not missed.
     events = stream("GET", "/events", at=at, project=here()) if follow else iter(())
     lines = call("GET", "/messages", at=at, limit=count, last=True, held=True, project=here())
@@ -109,16 +109,20 @@ def peek(address: str | None, to: str | None, count: int, follow: bool, as_json:
 @click.command()
 @click.argument("question", nargs=-1, required=True)
 @click.option("--in", "at", metavar="WORKSPACE", help="Only there: review, or review:pr-123.", shell_complete=addresses)
-@click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many, at most.")
+@click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many of each.")
 @as_json_option
 def search(question: tuple[str, ...], at: str | None, limit: int, as_json: bool) -> None:
-    """Find what answers QUESTION in the channels and documents of this project, best first, and say why."""
+    """Find what answers QUESTION in this project, best first, and say why.
+
+    First in channels and documents, then in what agents remember, have noted and were told, then in runs.
+    """
     where = f"@{at.removeprefix('@')}" if at else None
     found = call("GET", "/search", query=" ".join(question), at=where, limit=limit, project=here())
     if as_json:
         return tell_json(found)
     for each in found:
-        place = f"{each['at']} {each['document'] or '#' + str(each['seq'])}"
+        name = f"#{each['seq']}" if each["kind"] == "message" else f"{each['kind']} {each['label']}".rstrip()
+        place = f"{each['at']} {each['document'] or name}"
         who = f"{paint(clean(each['sender']), 'cyan', bold=True)}: " if each["sender"] else ""
         echo(f"{paint(clean(place), 'bright_black')} {who}{clean(each['text'][:LONGEST_FOUND])}")
         echo(f"  {paint(clean(each['why']), 'bright_black')}")

@@ -130,9 +130,9 @@ def explained(error: click.ClickException) -> BadInput:
         case click.MissingParameter():
             missing = error.param.make_metavar(ctx) if isinstance(error.param, click.Argument) else ""
             told = f"{missing.strip('[].')} is missing" if missing else error.format_message().rstrip(".")
-            return BadInput(told, hint=_usage(ctx))
+            return BadInput(f"{told}{_usage(ctx)}", hint=f"{ctx.command_path} --help")
     said = error.format_message().rstrip(".")
-    return BadInput(said[:1].lower() + said[1:], hint=_usage(ctx))
+    return BadInput(f"{said[:1].lower()}{said[1:]}{_usage(ctx)}", hint=f"{ctx.command_path} --help")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -165,17 +165,25 @@ def _within(ctx: click.Context) -> str:
 
 
 def _unknown_option(ctx: click.Context, name: str) -> BadInput:
-    known = [option for parameter in ctx.command.get_params(ctx) for option in parameter.opts if option[:1] == "-"]
-    meant = nearest(name, known)
-    hint = f"did you mean: {ctx.command_path} {meant}" if meant else f"{ctx.command_path} --help"
-    return BadInput(f"{ctx.command_path} has no option {name}", hint=hint)
+    known = [option for parameter in ctx.command.get_params(ctx) for option in parameter.opts if option[:2] == "--"]
+    words = {option.removeprefix("--"): option for option in known}
+    meant = words.get(nearest(name.removeprefix("--"), words) or "")
+    hint = f"did you mean: {_with(name, meant) or f'{ctx.command_path} {meant}'}" if meant else ""
+    return BadInput(f"{ctx.command_path} has no option {name}", hint=hint or f"{ctx.command_path} --help")
+
+
+def _with(option: str, meant: str) -> str:
+    """The line that was typed, with another option in this one's place; '' where it is too long to repeat."""
+    typed = [meant + word.removeprefix(option) if word.partition("=")[0] == option else word for word in sys.argv[1:]]
+    line = shlex.join(["agent-worker", *typed])
+    return line if meant in line and len(line) <= _REPEATED else ""
 
 
 def _usage(ctx: click.Context) -> str:
-    """How the command is typed, without what may be left out."""
+    """How the command is typed, without what may be left out: behind what is wrong."""
     needed = [
         each.type.choices[0] if isinstance(each.type, click.Choice) else each.make_metavar(ctx)
         for each in ctx.command.params
         if isinstance(each, click.Argument) and each.required
     ]
-    return " ".join([ctx.command_path, *needed]) if needed else f"{ctx.command_path} --help"
+    return f": {' '.join([ctx.command_path, *needed])}" if needed else ""

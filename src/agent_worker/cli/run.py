@@ -238,7 +238,7 @@ def _only_running() -> str:
         return names[0]
     everything = "everything: agent-worker stop --all"
     if not names:
-        raise BadInput("no workflow is running here", hint=f"an agent: agent-worker stop NAME; {everything}")
+        raise BadInput("no workflow is running here", hint=everything)
     raise BadInput(f"which one? {', '.join(names)} are running", hint=f"agent-worker stop {names[0]}; {everything}")
 
 

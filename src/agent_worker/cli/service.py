@@ -22,7 +22,7 @@ def service() -> None:
 def install(show: bool, as_json: bool) -> None:
     """Start the daemon with your session, and again if it fails.
 
-    It gets the PATH of this terminal and the home that is used here, and no keys: agent-worker key set PROVIDER.
+    It gets the PATH of this terminal and the home that is used here, and no keys: agent-worker key set anthropic.
     """
     from agent_worker.client.connection import find
     from agent_worker.offline import service_files
@@ -42,7 +42,7 @@ def install(show: bool, as_json: bool) -> None:
     echo(f"installed and started: {clean(str(wanted.file))}")
     if wanted.after:
         echo(wanted.after)
-    echo("keys that are only in your terminal are not there: agent-worker key set PROVIDER")
+    echo("keys that are only in your terminal are not there. For each of them: agent-worker key set anthropic")
 
 
 @service.command()

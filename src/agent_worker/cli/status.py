@@ -11,6 +11,7 @@ from agent_worker.cli.call import addresses, agents, call, here, instances, mess
 from agent_worker.cli.output import ago, as_json_option, clean, echo, paint, tell_json, tell_table, usd, waits
 from agent_worker.core.disk_space import FreeSpace
 from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.core.provider_variables import KEYS
 from agent_worker.core.states import WAITS_FOR_YOU, told
 from agent_worker.core.text import plural
 
@@ -264,9 +265,16 @@ def _usable(provider: dict[str, Any]) -> tuple[str, ...]:
     return provider["name"], usable, where, provider["host"]
 
 
+def _provider_of(model: str) -> str:
+    known = [name for name in KEYS if model.startswith((f"{name}/", f"{name}:"))]
+    return known[0] if known else "anthropic"
+
+
 def _test_providers(chosen: list[dict[str, Any]], model: str | None, *, named: bool, as_json: bool) -> None:
     if model and len(chosen) != 1:
-        raise BadInput("a model is one provider's", hint=f"agent-worker providers NAME --test -m {model}")
+        raise BadInput(
+            "a model is one provider's", hint=f"agent-worker providers {_provider_of(model)} --test -m {model}"
+        )
     found = []
     for provider in chosen:
         if provider["configured"]:

@@ -62,7 +62,7 @@ def list_tokens(as_json: bool) -> None:
     for each in found:
         echo(f"{paint(clean(each['name']), 'cyan')}: {clean(_reach(each))}; {_ends(each)}; {each['id']}")
     if not found:
-        echo("there are no tokens: agent-worker token create NAME")
+        echo("there are no tokens: agent-worker token create mine")
 
 
 @token.command()

@@ -43,11 +43,21 @@ def addressed(words: Sequence[str], to: str | None, *, command: str) -> tuple[st
             return address, message
         case [str(word)], None:
             if (meant := nearly_an_address(word)) is None:
-                return only_target(f'agent-worker {command} ADDRESS "…"'), word
+                return only_target(f"agent-worker {command}", ' "…"'), word
             raise BadInput(f"what should I say to {word}?", hint=f'agent-worker {command} {meant} "…"')
         case [], _:
-            raise BadInput("what should I say, and to whom?", hint=f'agent-worker {command} {to or "ADDRESS"} "…"')
+            raise BadInput("what should I say, and to whom?", hint=_example(command, to))
     raise BadInput("the address is given twice", hint=f'agent-worker {command} {to} "…"')
+
+
+def _example(command: str, to: str | None) -> str:
+    there = [to] if to else _targets()
+    return f'agent-worker {command} {there[0]} "…"' if there else "agent-worker init"
+
+
+def _targets() -> list[str]:
+    """Whom one can write to here."""
+    return [f"@{one['name']}" for one in running()] + [one["name"] for one in call("GET", "/agents", project=here())]
 
 
 def nearly_an_address(word: str) -> str | None:
@@ -60,7 +70,7 @@ def nearly_an_address(word: str) -> str | None:
     return canonical(word, known) or next(iter(get_close_matches(word, known, n=1, cutoff=0.8)), None)
 
 
-def only_target(example: str) -> str:
+def only_target(command: str, behind: str = "") -> str:
     """The channel of the one workflow that runs; if none does, the only agent of the project."""
     channels = [f"@{one['name']}" for one in running()]
     if len(channels) == 1:
@@ -70,7 +80,8 @@ def only_target(example: str) -> str:
         return str(agents[0])
     if not channels and not agents:
         raise BadInput("there is no agent in this project yet", hint="agent-worker init")
-    raise BadInput(f"which one? there are {', '.join([*channels, *agents])}", hint=example)
+    there = [*channels, *agents]
+    raise BadInput(f"which one? there are {', '.join(there)}", hint=f"{command} {there[0]}{behind}")
 
 
 def running() -> list[dict[str, Any]]:

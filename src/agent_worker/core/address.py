@@ -137,4 +137,4 @@ def _why_refused(name: str) -> str | None:
 
 
 def _shown(text: str) -> str:
-    return ascii(text if len(text) <= 80 else text[:77] + "...")
+    return repr(text if len(text) <= 80 else text[:77] + "...")

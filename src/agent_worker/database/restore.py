@@ -91,9 +91,9 @@ def check_not_taken_away(database: Path) -> None:
 def put_back(source: Path, database: Path, *, stamp: str) -> tuple[BackupContents, Path | None]:
     """Make this backup the database; what was there is set aside: its new name, None when there was nothing."""
     if not source.is_file():
-        raise NotFound(f"there is no file {source}", hint="agent-worker backup FILE makes one")
+        raise NotFound(f"there is no file {source}", hint="agent-worker backup makes one")
     if any(_beside(source, suffix).exists() for suffix in BESIDE):
-        raise Refused(f"{source} is a database in use, not a backup", hint="agent-worker backup FILE makes one")
+        raise Refused(f"{source} is a database in use, not a backup", hint="agent-worker backup makes one")
     arriving = database.with_name(f"{database.name}.restoring")
     discard(arriving)
     try:

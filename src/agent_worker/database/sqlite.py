@@ -292,7 +292,7 @@ class SqliteDatabase(WriteQueue[SqliteTransaction]):
         if path:
             self._mark.spoil()
             told = f"{path} was written over while it was in use: nothing is accepted any more"
-            self._fault = StorageFault(told, hint=f"agent-worker stop --all, then {FIX}, or agent-worker restore FILE")
+            self._fault = StorageFault(told, hint=f"agent-worker stop --all, then {FIX}")
 
     def _note(self, connection: apsw.Connection, group: list[Job[SqliteTransaction]]) -> None:
         """Note a group that is committed and whose callers have not been answered yet."""

@@ -91,7 +91,7 @@ def get(home: Root, id: str) -> SoulProposal:
     """One of them. Raises NotFound, or DefinitionError for a file with a mistake in it."""
     text = text_of(home, _path(id)) if _ID.fullmatch(id) else None
     if text is None:
-        raise NotFound(f"there is no proposal {id!r} for this soul", hint="agent-worker agent soul NAME")
+        raise NotFound(f"there is no proposal {id!r} for this soul")
     source = parse_source(text, file=_path(id))
     if source.problems:
         raise DefinitionError(list(source.problems))
@@ -110,7 +110,7 @@ def named(home: Root, given: str) -> SoulProposal:
     if len(found) > 1:
         raise BadInput(f"{given!r} may be any of {len(found)}", hint=", ".join(each.id for each in found[:5]))
     there = ", ".join(each.id for each in known if each.state == "open")
-    raise NotFound(f"there is no proposal {given!r} for this soul", hint=f"open: {there or 'none'}")
+    raise NotFound(f"there is no proposal {given!r} for this soul (open: {there or 'none'})")
 
 
 def add(

@@ -231,7 +231,7 @@ def history(home: Root) -> list[SoulVersion]:
 def version_at(home: Root, number: int) -> SoulVersion:
     text = text_of(home, path_of(number))
     if text is None:
-        raise NotFound(f"there is no version {number} of this soul", hint="agent-worker agent soul NAME log")
+        raise NotFound(f"there is no version {number} of this soul")
     source = parse_source(text, file=path_of(number))
     match source.data:
         case {"version": int(n), "at": str(at), "by": str(by), "soul": str(soul), **more} if not source.problems:

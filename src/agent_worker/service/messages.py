@@ -373,7 +373,9 @@ def _wakes(tx: Transaction, at: Address, text: str) -> Wakes:
 def _trace(tx: Transaction, id: str) -> list[Hop]:
     rows = deliveries.trace(tx, id) or open_work.trace(tx, id)
     if not rows and not channel.is_known(tx, id):
-        raise NotFound(f"there is no message {id}", hint="agent-worker peek ADDRESS --json")
+        places = [f"@{workspace_rows.name_of(row)}" for row in workspace_rows.of_project(tx)]
+        hint = f"agent-worker peek {places[-1]} --json" if places else "agent-worker runs"
+        raise NotFound(f"there is no message {id}", hint=hint)
     return [Hop(row["name"], row["state"], row["run"]) for row in rows]
 
 

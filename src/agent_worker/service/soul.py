@@ -117,8 +117,7 @@ async def soul_version(service: Service, name: str, number: int, project: str | 
         return VersionShown(1, "", "definition", "as the definition says", "", text=found.text)
     version = next((each for each in found.versions if each.number == number), None)
     if version is None:
-        there = f"1 to {found.versions[-1].number}" if found.versions else "1"
-        raise NotFound(f"there is no version {number} of this soul", hint=f"there are: {there}")
+        raise NotFound(f"there is no version {number} of this soul", hint=f"agent-worker agent soul {name} log")
     return _version(version, whole=True)
 
 
@@ -128,6 +127,7 @@ async def soul_rollback(service: Service, name: str, number: int, project: str |
     evolution = await _evolution(service, name, project)
     if number == 1 and not (await evolution.settled()).versions:
         return await _shown(evolution, await evolution.settled())
+    await soul_version(service, name, number, project)  # NotFound
     await evolution.rollback(number)
     return await _shown(evolution, await evolution.settled())
 

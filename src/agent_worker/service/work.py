@@ -70,7 +70,9 @@ def _cancel(tx: Transaction, id: str, reason: str, *, now: int, whole: bool = Fa
     if whole and (came := tx.all(_CAME_OF, id=id)):
         rows = came
     if not rows:
-        raise NotFound(f"there is no work {id}", hint="what waits or is under way: agent-worker agent info NAME")
+        open_now = open_work.open_work(tx, 1)
+        where = f"agent info {open_now[0]['name']}" if open_now else "runs"
+        raise NotFound(f"there is no work {id}", hint=f"agent-worker {where}")
     open_rows = [row for row in rows if row["state"] in _TOLD]
     if not open_rows:
         state = rows[-1]["state"]  # of work, or of a delivery

@@ -71,13 +71,17 @@ def _is_public(name: str) -> bool:
     return f"{folder}/" == _PUBLIC and file.endswith(".md") and "/" not in file
 
 
+def _agent_of(name: str) -> str:
+    return name.partition("/")[2].removesuffix(".md")
+
+
 def let_write(tx: Transaction, workspace: str, name: str, by: Author) -> None:
     """Refuse an agent that does not own the documents, and everybody where the text is made from memory."""
     if _is_public(name) and by != PUBLISHER:
-        raise Refused(
-            f"{name} is generated from what that agent remembers and makes public",
-            hint="the agent itself changes it with memory_write, a person with agent-worker agent memory NAME set",
+        hint = (
+            f"the agent itself changes it with memory_write, a person with agent-worker agent memory {_agent_of(name)}"
         )
+        raise Refused(f"{name} is generated from what that agent remembers and makes public", hint=hint)
     row = tx.one(
         "select document_owner from workspace where project = :project and id = :workspace", workspace=workspace
     )

@@ -10,7 +10,7 @@ from typing import Literal
 from agent_worker.core.errors import NotFound
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
-from agent_worker.workspaces import resources
+from agent_worker.workspaces import resources, workspace_rows
 
 Verdict = Literal["applied", "refused"]
 
@@ -56,7 +56,8 @@ def found(tx: Transaction, workspace: str, document: str | None = None) -> list[
 def get(tx: Transaction, workspace: str, seq: int) -> Suggestion:
     row = tx.one(f"{_SUGGESTION} and s.seq = :seq", workspace=workspace, seq=seq)
     if row is None:
-        raise NotFound(f"#{seq} is no suggestion for a document", hint="agent-worker doc suggestions @WORKFLOW")
+        at = workspace_rows.name_of(workspace_rows.get(tx, workspace))
+        raise NotFound(f"#{seq} is no suggestion for a document", hint=f"agent-worker doc suggestions @{at}")
     return _suggestion(tx, row)
 
 

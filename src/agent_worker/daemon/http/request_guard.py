@@ -189,7 +189,7 @@ def _check_door(caller: Caller, path: str) -> None:
         raise Refusal(403, "forbidden", f"this token opens {DOOR_PATHS[caller.door]} and nothing else")
     if door is not None and not isinstance(caller, DoorToken):
         told = "this door has tokens of its own: one for each program, and each for one project"
-        raise Refusal(403, "forbidden", told, "agent-worker token create NAME")
+        raise Refusal(403, "forbidden", told, "agent-worker token create mine")
 
 
 class RequestHeaders:

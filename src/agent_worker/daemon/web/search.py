@@ -8,23 +8,20 @@ from functools import partial
 from pathlib import PurePath
 
 from agent_worker.core.errors import AgentWorkerError
-from agent_worker.core.states import told
 from agent_worker.daemon.web.every_project import of_each
 from agent_worker.daemon.web.frame import View, empty, link, section, shown_name, when
 from agent_worker.daemon.web.markup import Html, h
 from agent_worker.daemon.web.prose import in_a_line
 from agent_worker.definitions.project import AGENTS
-from agent_worker.service import projects, runs, search
+from agent_worker.service import projects, search
 from agent_worker.service.agents import AgentView
 from agent_worker.service.operation import operation
 from agent_worker.service.projects import Status
-from agent_worker.service.runs import Run
-from agent_worker.service.search import KeptResult, SearchResult
+from agent_worker.service.search import SearchResult
 from agent_worker.service.service import Service
 
 LONGEST = 400  #: characters of a query, and of what is shown of a result
 MOST = 12  #: results of one project
-RUNS = 500  #: that are looked through
 EVERYWHERE = (("Home", "#/home"), ("Inbox", "#/inbox"), ("New project", "#/new-project"))
 
 
@@ -33,7 +30,7 @@ async def search_view(service: Service, query: str) -> View:
     """What of all projects answers a query: places, commands and runs by name, what was said and kept by its words."""
     query = query.strip()[:LONGEST]
     found = [part for _, part in await of_each(service, partial(_of_project, query=query)) if part] if query else []
-    everywhere = [_command(text, href) for text, href in EVERYWHERE if query and _fits(query, text)]
+    everywhere = [_command(text, href) for text, href in EVERYWHERE if query and search.has_every_word(query, text)]
     found = [h("ul", everywhere, class_="list results"), *found] if everywhere else found
     nothing = empty(
         f"Nothing found for “{query}”. Try fewer words, or others." if query else "Write what you look for."
@@ -46,30 +43,15 @@ async def _of_project(service: Service, root: str, *, query: str) -> Html | None
     status = await projects.status(service, root)
     names = _names(status, root, query)
     try:
-        said = await search.search(service, query, limit=MOST, project=root)
-    except AgentWorkerError:  # a query of signs only finds nothing
-        said = []
-    newest = await runs.runs_list(service, root, limit=RUNS)
+        answers = await search.search(service, query, limit=MOST, project=root)
+    except AgentWorkerError:  # a query of signs only finds nothing; nor does what cannot be read
+        answers = []
     found = [
         *names,
-        *[_command(text, href) for text, href in _commands(status, root) if _fits(query, text)],
-        *[_result(each, root) for each in said],
-        *[_kept(each, root) for each in await _kept_by_agents(service, query, root)],
-        *[_run(each, root) for each in newest if _fits(query, _words(each))][:MOST],
+        *[_command(text, href) for text, href in _commands(status, root) if search.has_every_word(query, text)],
+        *[_result(each, root) for each in answers],
     ]
     return section(status.project.name, h("ul", found, class_="list results")) if found else None
-
-
-async def _kept_by_agents(service: Service, query: str, root: str) -> list[KeptResult]:
-    try:
-        return await search.search_kept(service, query, limit=MOST, project=root)
-    except AgentWorkerError:  # as above, or a folder that cannot be read
-        return []
-
-
-def _fits(query: str, text: str) -> bool:
-    """Whether a text has every word of the query."""
-    return all(word in text.lower() for word in query.lower().split())
 
 
 def _commands(found: Status, root: str) -> list[tuple[str, str]]:
@@ -94,33 +76,6 @@ def _command(text: str, href: str) -> Html:
     return h("li", h("span", "command", class_="tag"), h("a", text, href=href, class_="name"), data_entry=True)
 
 
-def _words(run: Run) -> str:
-    return f"{run.id} {run.agent} @{run.workspace} {told(run.state)} {run.model} {run.text} {run.reason}"
-
-
-def _run(run: Run, root: str) -> Html:
-    where = f" in @{run.workspace}" if run.workspace else ""
-    return h(
-        "li",
-        h("span", "run", class_="tag"),
-        h("a", f"{run.agent}{where}", href=link("run", run.id, project=root), class_="name"),
-        h("span", told(run.state), " ", when(run.started_at, day=True), class_="less"),
-        h("p", in_a_line((run.reason or run.text)[:LONGEST]), class_="found"),
-        data_entry=True,
-    )
-
-
-def _kept(each: KeptResult, root: str) -> Html:
-    return h(
-        "li",
-        h("span", each.kind, class_="tag"),
-        h("a", f"{each.agent} / {each.label}", href=link("agent", each.agent, project=root), class_="name"),
-        h("p", in_a_line(each.text[:LONGEST]), class_="found"),
-        h("p", each.why, class_="less"),
-        data_entry=True,
-    )
-
-
 def _names(found: Status, root: str, query: str) -> Sequence[Html]:
     places = [("agent", agent.name, agent.name) for agent in found.agents]
     places += [("workspace", each.name, f"@{each.name}") for each in found.instances]
@@ -138,17 +93,30 @@ def _names(found: Status, root: str, query: str) -> Sequence[Html]:
 
 
 def _result(each: SearchResult, root: str) -> Html:
-    workspace = each.at.removeprefix("@")
-    if each.document:
-        href, shown = link("doc", workspace, project=root, name=each.document), f"{each.at} / {each.document}"
-    else:
-        href, shown = link("workspace", workspace, project=root, seq=str(each.seq)), f"{each.at} #{each.seq}"
+    href, shown = _place(each, root)
+    by = h("span", shown_name(each.sender), " ", when(each.time, day=True), class_="less") if each.sender else None
+    ended = h("span", each.why, " ", when(each.time, day=True), class_="less") if each.kind == "run" else None
     return h(
         "li",
-        h("span", "document" if each.document else "message", class_="tag"),
+        h("span", each.kind, class_="tag"),
         h("a", shown, href=href, class_="name"),
-        h("span", shown_name(each.sender), " ", when(each.time, day=True), class_="less") if each.sender else None,
+        by or ended,
         h("p", in_a_line(each.text[:LONGEST]), class_="found"),
-        h("p", each.why, class_="less"),
+        h("p", each.why, class_="less") if ended is None else None,
         data_entry=True,
     )
+
+
+def _place(each: SearchResult, root: str) -> tuple[str, str]:
+    """Where a result is opened, and what it is called."""
+    workspace = each.at.removeprefix("@")
+    match each.kind:
+        case "document":
+            return link("doc", workspace, project=root, name=each.document), f"{each.at} / {each.document}"
+        case "message":
+            return link("workspace", workspace, project=root, seq=str(each.seq)), f"{each.at} #{each.seq}"
+        case "run":
+            return link("run", each.label, project=root), each.at.replace("@", " in @")
+        case "conversation":
+            return link("agent", each.at, project=root), each.at
+    return link("agent", each.at, project=root), f"{each.at} / {each.label}"

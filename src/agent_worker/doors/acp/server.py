@@ -152,7 +152,7 @@ class AcpDoor:
                 AuthMethodAgent(
                     id=_AUTH,
                     name="This user's daemon",
-                    description="Nothing to log in to. Keys of models are stored with: agent-worker key set PROVIDER",
+                    description="Nothing to log in to. Keys of models are stored with: agent-worker key set anthropic",
                 )
             ],
         )
