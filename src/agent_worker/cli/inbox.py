@@ -63,7 +63,7 @@ def commands_for(item: Mapping[str, Any]) -> list[str]:
     """What can be typed after `agent-worker inbox` to settle an item."""
     n = item["number"]
     words = {
-        "answer": f"answer {n} NUMBER" if item["options"] else f'answer {n} "…"',
+        "answer": f"answer {n} 1" if item["options"] else f'answer {n} "…"',
         "approve": f"approve {n}" + ("   (or with --run, --always)" if item["tool"] else ""),
         "deny": f'deny {n} "why"',
     }

@@ -8,7 +8,18 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import addresses, agents, call, here, instances, message_ids, part
-from agent_worker.cli.output import ago, as_json_option, clean, echo, paint, tell_json, tell_table, usd, waits
+from agent_worker.cli.output import (
+    ago,
+    as_json_option,
+    clean,
+    echo,
+    paint,
+    paint_state,
+    tell_json,
+    tell_table,
+    usd,
+    waits,
+)
 from agent_worker.core.disk_space import FreeSpace
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.provider_variables import KEYS
@@ -43,9 +54,13 @@ def _members(target: str, as_json: bool) -> None:
     found = [member for member in running["members"] if name.lower() in ("", member["name"].lower())]
     if not found:
         names = ", ".join(member["name"] for member in running["members"])
-        raise NotFound(f"{name} is not a member of @{running['name']}", hint=f"its members are: {names}")
+        hint = f"agent-worker ls @{running['name']} (its members are: {names})"
+        raise NotFound(f"{name} is not a member of @{running['name']}", hint=hint)
     if as_json:
         return tell_json(found[0] if name else running)
+    if not name:
+        why = f": {clean(_why(running))}" if running["state"] == "paused" else ""
+        echo(f"@{clean(running['name'])} is {paint_state(state_of_team(running))}{why}\n")
     rows = [(m["name"], _state(m), m["status"], _waits_for(m["waiting"])) for m in found]
     tell_table(("member", "state", "doing", ""), rows)
 
