@@ -92,7 +92,7 @@ def test_memory_runs_and_commands_are_found_and_opened_by_keys_alone(guest: Visi
     opened("alice / drink")
     page.get_by_role("heading", name="alice").wait_for()
     found("bob done", "run", "bob")
-    opened("bob")
+    opened("runbob")
     wait(page, "() => location.hash.startsWith('#/run/')")
     found("new agent", "command", "New agent")
     opened("New agent")
