@@ -48,9 +48,10 @@ WORKING = (
     Column(
         "turn cpu",
         "a turn of two, CPU",
-        "for us a turn is a whole run: taken from the queue, prompted from the channel, committed, delivered. Measured "
-        "apart: about 27 ms once to start the team, 15 ms for its first turn, then 3.3 ms a turn, of which a run "
-        "with a mock model is 2.2 ms ([ring](ring.md)). For them a turn is little more than the request",
+        "for us a turn is a whole run: taken from the queue, prompted from the channel, committed, delivered, appended "
+        "to the channel's file. Measured apart: two fifths of the CPU of the twenty turns are the start of the team, "
+        "whose definition is checked and whose room is opened, and the first turn of each; of a turn after that, most "
+        "is what a run with a mock model costs too ([ring](ring.md)). For them a turn is little more than the request",
     ),
     Column("turn wall", "a turn of two, wall", "as its CPU, and commits are synced"),
     Column("crowd cpu", f"{AGENTS} agents × {STEPS_OF_EACH}, CPU", COMMITS),
