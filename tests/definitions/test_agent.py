@@ -127,7 +127,7 @@ def test_an_empty_file_says_what_is_missing(tmp_path: Path) -> None:
         ("env: [$TOKEN]", "is not the name of an environment variable"),
         ("isolate: container", "must be 'worktree' or 'none'"),
         ("command: [x]", "is only for backend acp"),
-        ("auto_memory: true", "must be a mapping"),
+        ("auto_memory: sometimes", "must be a mapping"),
         ("trust: true", "unknown key"),
     ],
 )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.errors import Refused
 from agent_worker.core.text import plural
-from agent_worker.database.database import Transaction, WholeTransaction
+from agent_worker.database.database import Row, Transaction
 from agent_worker.service.service import Service
 from agent_worker.work import agent_rows
 from agent_worker.work.limits import WorkLimits
@@ -23,20 +23,27 @@ _HOPS = WorkLimits().hops_per_root or 0
 
 async def cause_of(service: Service, loaded: LoadedProject, run: str | None) -> CarriedRoot | None:
     """What a message comes from that such a command sends. Raises Refused where it has been passed on too often."""
-    found = await service.runtime.database.read(_cause, loaded.id, run) if run else None
+    found = await _cause(service, loaded, run) if run else None
     if found and found.hop >= _HOPS:
         told = f"an agent asks this, and it is {plural(_HOPS, 'hop')} away from the request that began it: no further"
         raise Refused(told, hint=f"agent-worker explain {run}")
     return found
 
 
-def _cause(tx: WholeTransaction, project: str, run: str) -> CarriedRoot | None:
-    row = tx.one(
-        """select r.project, r.root, i.hop from run r
-             join instruction i on i.project = r.project and i.id = r.instruction where r.id = :run""",
+async def _cause(service: Service, loaded: LoadedProject, run: str) -> CarriedRoot | None:
+    """The run may belong to another project: then its request is not one of ours, but how far it went still counts."""
+    database, whole = await service.holding(run, "run")
+    row = await database.read(_of_run, whole) if database.project and whole == run else None
+    return CarriedRoot(row["root"] if database.project == loaded.id else "", row["hop"] + 1) if row else None
+
+
+def _of_run(tx: Transaction, run: str) -> Row | None:
+    return tx.one(
+        """select r.root, i.hop from run r
+             join instruction i on i.project = :project and i.id = r.instruction
+            where r.project = :project and r.id = :run""",
         run=run,
     )
-    return CarriedRoot(row["root"] if row["project"] == project else "", row["hop"] + 1) if row else None
 
 
 def check_waits_for_itself(tx: Transaction, cause: CarriedRoot | None, agents: Sequence[str]) -> None:

@@ -298,15 +298,16 @@ _CAME_OF = """
 select i.queued_at, i.ended_at, i.state, i.queued_at as begun_at
   from (select m.workspace, m.root from delivery d
           join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
-         where d.project = :project and d.message = :id limit 1) m
-  join instruction i on i.project = :project and i.workspace = m.workspace and i.root = m.root
+         where d.project = :project and d.message = :id limit 1) said
+  join instruction i on i.project = :project and i.workspace = said.workspace and i.root = said.root
    and i.state in ('queued', 'running', 'waiting')
 union all
 select i.queued_at, i.ended_at, i.state, i.queued_at as begun_at
   from (select m.workspace, m.root, m.at from delivery d
           join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
-         where d.project = :project and d.message = :id limit 1) m
-  join instruction i on i.project = :project and i.workspace = m.workspace and i.ended_at >= m.at and i.root = m.root"""
+         where d.project = :project and d.message = :id limit 1) said
+  join instruction i on i.project = :project and i.workspace = said.workspace and i.ended_at >= said.at
+   and i.root = said.root"""
 
 
 def _time(micros: int) -> str:

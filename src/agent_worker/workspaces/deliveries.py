@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Literal
 
 from agent_worker.database.database import Row, Transaction
@@ -23,19 +24,25 @@ def deliver(tx: Transaction, message: Message, agent: str) -> None:
 
 def called_on_first(tx: Transaction, workspace: str, *, since: int) -> list[str]:
     """The members whom an instance that began then called on with its first words, before anybody answered."""
-    rows = tx.all(
-        """select b.name from message m
-             join delivery d on d.project = :project and d.message = m.id
-             join member b on b.project = :project and b.workspace = m.workspace and b.agent = d.agent
-            where m.project = :project and m.workspace = :workspace and m.sender = 'user' and m.at >= :since
-              and not exists (
-                select 1 from message e where e.project = :project and e.workspace = m.workspace and e.at >= :since
-                   and e.seq < m.seq and e.sender not in ('user', 'system'))
-            order by m.seq, b.name""",
+    first = tx.all(
+        """select id, sender from message
+            where project = :project and workspace = :workspace and at >= :since and sender <> 'system'
+            order by seq limit 20""",
         workspace=workspace,
         since=since,
     )
-    return list(dict.fromkeys(row["name"] for row in rows))
+    words = takewhile(lambda row: row["sender"] == "user", first)
+    return list(dict.fromkeys(name for row in words for name in _recipients(tx, row["id"])))
+
+
+def _recipients(tx: Transaction, message: str) -> list[str]:
+    rows = tx.all(
+        """select b.name from delivery d
+             join member b on b.project = :project and b.workspace = d.workspace and b.agent = d.agent
+            where d.project = :project and d.message = :message order by b.name""",
+        message=message,
+    )
+    return [row["name"] for row in rows]
 
 
 def open_for(tx: Transaction, agent: str, workspace: str, *, limit: int = 50) -> list[Row]:
