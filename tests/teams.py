@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
+
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.registry import AgentRuntime, LazyKit
 from agent_worker.backends.backend import Model
@@ -276,6 +278,12 @@ def kept_prices() -> Root:
 def new_database() -> str:
     """Where a team that has no file keeps its state: in memory, or with `--database postgresql` in a new database."""
     return chosen_engine.new() if chosen_engine else ":memory:"
+
+
+def files_are_the_truth() -> None:
+    """For tests of documents in files that are no copies."""
+    if chosen_engine:
+        pytest.skip("with PostgreSQL the files of documents are copies: tests/hosts/test_documents.py")
 
 
 @dataclass

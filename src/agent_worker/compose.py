@@ -20,7 +20,7 @@ from agent_worker.agents.hosting import Hosting, lasting_id, this_host
 from agent_worker.agents.limiter import Limiter
 from agent_worker.agents.loader import Loader
 from agent_worker.agents.loop_context import LoopContext
-from agent_worker.agents.personal_files import PersonalFiles
+from agent_worker.agents.personal_files import INDEXES, PersonalFiles
 from agent_worker.agents.prompt_texts import PromptTexts
 from agent_worker.agents.publishing import PublicMemory
 from agent_worker.agents.recorder import RecorderContext
@@ -60,6 +60,7 @@ from agent_worker.trust.shared_approvals import SharedApprovals
 from agent_worker.workflows.remote import Remotes
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces.document_copies import DocumentCopies
 from agent_worker.workspaces.log_files import LogFiles
 
 
@@ -156,29 +157,30 @@ async def _wired(
     libraries = WorkspaceLibraries(settings.trust, settings.chosen.semantic.model)
     await asyncio.to_thread(libraries.sweep, await database.read(workspace_rows.kept_ids))
     closing.callback(bus.listen(partial(_drop_index, libraries), WorkspaceChanged))
-    registry = Registry(settings.chosen, libraries, _journal(settings))
+    registry = Registry(settings.chosen, libraries, _journal(settings), _indexes(settings))
     log_files = LogFiles(database, bus, shared=_is_shared(settings))
     closing.push_async_callback(asyncio.to_thread, _close_libraries, registry)
     closing.push_async_callback(log_files.close)
     kept = timedelta(seconds=settings.chosen.keep_prompts)
     allowed = partial(_is_allowed, factory.gate, registry)
-    limiter, waits, personal = Limiter(clock, settings.chance), Waits(bus, clock, redact), None
+    limiter, waits = Limiter(clock, settings.chance), Waits(bus, clock, redact)
     recording = RecorderContext(database, bus, clock, redact, PromptTexts(kept), allowed)
     hosting, signals = _hosting(settings, database, clock, own, limiter, waits, bus)
+    personal, documents = None, None
     if hosting and signals:
         limiter.key_of = partial(shared_key, env=factory.keys.of())
         closing.push_async_callback(hosting.close)
         closing.push_async_callback(signals.close)
         if approvals:
             approvals.host = hosting.me.id
-        me, home = hosting.me.id, settings.trust
-        personal = PersonalFiles(database, bus, clock, registry, log_files, host=me, home=home)
-        closing.push_async_callback(personal.close)
+        documents = DocumentCopies(database, bus, clock, settings.trust)
+        personal = PersonalFiles(database, bus, clock, registry, log_files, host=hosting.me.id, home=settings.trust)
+        closing.push_async_callback(_close_copies, personal, documents)
         recording = replace(recording, kept=personal.keep, tell_written=signals.tell)
-    public = PublicMemory(database, clock)
-    shared = LoopContext(recording, registry, limiter, _slots(settings), waits, public)
-    shared = replace(shared, space=settings.space, hosting=hosting, personal=personal)
-    supervisor = Supervisor(shared)
+    look = documents.look if documents else None
+    public = PublicMemory(database, clock, look)
+    shared = LoopContext(recording, registry, limiter, _slots(settings), waits, public, settings.space, hosting)
+    supervisor = Supervisor(replace(shared, personal=personal, copies=look))
     factory.functions.tell = partial(_tell_wait, supervisor.waits)
     closing.push_async_callback(_end_quick, database, supervisor.owner, clock, settings.programs)
     closing.push_async_callback(supervisor.stop)
@@ -191,10 +193,20 @@ async def _wired(
     closing.push_async_callback(proposal_timer.close)
     remotes = Remotes(settings.trust.beneath("remote")) if settings.trust else None
     runtime = Runtime(database, bus, clock, registry, loader, supervisor, log_files, factory.gate, factory, public)
-    runtime = replace(runtime, remotes=remotes, programs=settings.programs, personal=personal, signals=signals)
-    runtime = replace(runtime, home=settings.trust, space=settings.space, prompts_kept=kept)
+    runtime = replace(runtime, remotes=remotes, programs=settings.programs, personal=personal, documents=documents)
+    runtime = replace(runtime, signals=signals, home=settings.trust, space=settings.space, prompts_kept=kept)
     closing.callback(bus.close)
     return runtime
+
+
+def _indexes(settings: RuntimeSettings) -> Root | None:
+    """Where agents' indexes are when several hosts may see their folders; None: in those."""
+    return settings.trust.beneath(INDEXES) if settings.trust and _is_shared(settings) else None
+
+
+async def _close_copies(personal: PersonalFiles, documents: DocumentCopies) -> None:
+    await personal.close()
+    await documents.close()
 
 
 def _journal(settings: RuntimeSettings) -> RunJournal:

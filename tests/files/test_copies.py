@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from agent_worker.files.copies import LARGEST, SHORT, Agreed, Copies, CopyRecord, KeptText, Verdict, texts_in, verdict
+from agent_worker.files.copies import LARGEST, SHORT, Agreed, Copies, CopyRecord, Verdict, texts_in, verdict
 from agent_worker.files.root import Root
 from agent_worker.files.swap import content_hash
 
 A, B, C, D = (content_hash(text) for text in "abcd")
 
 
-def kept(hash: str, *earlier: str) -> KeptText:
-    return KeptText(hash, tuple(each[:SHORT] for each in earlier))
-
-
-#: What both were, the file now, what is kept now, and what follows.
-CASES: dict[str, tuple[Agreed | None, str, KeptText, Verdict]] = {
-    "nothing has changed": (Agreed(A, A), A, kept(A), "same"),
-    "both have changed in the same way": (Agreed(A, A), B, kept(B, A), "same"),
-    "a person has edited the file": (Agreed(A, A), B, kept(A), "take"),
-    "a person has removed the file": (Agreed(A, A), "", kept(A), "take"),
-    "another host has changed it": (Agreed(A, A), A, kept(B, A), "write"),
-    "another host has removed it": (Agreed(A, A), A, kept("", A), "write"),
-    "both have changed it": (Agreed(A, A), C, kept(B, A), "both"),
-    "removed here and changed elsewhere: what was written stays": (Agreed(A, A), "", kept(B, A), "write"),
-    "changed here and removed elsewhere: what was written stays": (Agreed(A, A), B, kept("", A), "take"),
-    "a file that nobody knows": (None, A, kept(""), "take"),
-    "a host that has no file yet": (None, "", kept(A), "write"),
-    "a checkout that is behind": (None, A, kept(B, A), "write"),
-    "a checkout that says something else": (None, C, kept(B, A), "both"),
-    "another host writes the same folder, and is not done": (Agreed(A, A), B, kept(C, A, B), "write"),
-    "a person has put back what once was, and it was changed elsewhere": (Agreed(B, B), A, kept(C, A, B), "both"),
-    "the file holds a secret, and neither has changed": (Agreed(A, B), A, kept(B), "same"),
-    "the file holds a secret, and another host has changed it": (Agreed(A, B), A, kept(C, B), "both"),
+#: What both were, the file now, what is kept now and was before, and what follows.
+CASES: dict[str, tuple[Agreed | None, str, str, list[str], Verdict]] = {
+    "nothing has changed": (Agreed(A, A), A, A, [], "same"),
+    "both have changed in the same way": (Agreed(A, A), B, B, [A], "same"),
+    "a person has edited the file": (Agreed(A, A), B, A, [], "take"),
+    "a person has removed the file": (Agreed(A, A), "", A, [], "take"),
+    "another host has changed it": (Agreed(A, A), A, B, [A], "write"),
+    "another host has removed it": (Agreed(A, A), A, "", [A], "write"),
+    "both have changed it": (Agreed(A, A), C, B, [A], "both"),
+    "removed here and changed elsewhere: what was written stays": (Agreed(A, A), "", B, [A], "write"),
+    "changed here and removed elsewhere: what was written stays": (Agreed(A, A), B, "", [A], "take"),
+    "a file that nobody knows": (None, A, "", [], "take"),
+    "a host that has no file yet": (None, "", A, [], "write"),
+    "a checkout that is behind": (None, A, B, [A], "write"),
+    "a checkout that says something else": (None, C, B, [A], "both"),
+    "another host writes the same folder, and is not done": (Agreed(A, A), B, C, [A, B], "write"),
+    "a person has put back what once was, and it was changed elsewhere": (Agreed(B, B), A, C, [A, B], "both"),
+    "the file holds a secret, and neither has changed": (Agreed(A, B), A, B, [], "same"),
+    "the file holds a secret, and another host has changed it": (Agreed(A, B), A, C, [B], "both"),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_of_file_and_text_the_one_that_has_changed_is_followed(case: str) -> None:
-    agreed, file, text, follows = CASES[case]
-    assert verdict(agreed, file, text) == follows
+    agreed, file, text, earlier, follows = CASES[case]
+    assert verdict(agreed, file, text, [each[:SHORT] for each in earlier]) == follows
 
 
 class Shelf:
@@ -56,11 +53,11 @@ class Shelf:
     def now(self, path: str) -> str:
         return self.texts.get(path, [""])[-1]
 
-    async def versions(self) -> Mapping[str, KeptText]:
-        return {
-            path: kept(_hash(all_[-1]), *(content_hash(each) for each in all_[:-1] if each))
-            for path, all_ in self.texts.items()
-        }
+    async def versions(self) -> Mapping[str, str]:
+        return {path: _hash(all_[-1]) for path, all_ in self.texts.items()}
+
+    async def earlier(self, path: str) -> Sequence[str]:
+        return [_hash(each)[:SHORT] for each in self.texts[path][:-1] if each]
 
     async def text(self, path: str) -> tuple[str, str]:
         return self.now(path), _hash(self.now(path))
@@ -160,9 +157,18 @@ async def test_a_folder_that_is_gone_altogether_is_written_anew(hosts: tuple[Hos
     for name in ("a.md", "b.md"):
         (one.folder / name).write_text(name)
     before = await one.agree()
-    for name in before:
-        (one.folder / name).unlink()
+    shutil.rmtree(one.folder)
     assert await one.agree() == before
+
+
+async def test_what_a_database_never_knew_it_has_not_removed(hosts: tuple[Host, Host], shelf: Shelf) -> None:
+    one, _ = hosts
+    for name in ("a.md", "b.md"):
+        (one.folder / name).write_text(name)
+    before = await one.agree()
+    shelf.texts.clear()
+    assert await one.agree() == before
+    assert sorted(shelf.texts) == ["a.md", "b.md"]
 
 
 async def test_what_is_no_text_or_too_large_stays_on_its_host_and_costs_nobody_theirs(

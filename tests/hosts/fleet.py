@@ -44,6 +44,11 @@ class TestHost:
         return self.runtime.supervisor.owner
 
     @property
+    def root(self) -> str:
+        """Its checkout."""
+        return str(self.loaded.project.root)
+
+    @property
     def database(self) -> ProjectDatabase:
         return self.runtime.database.of(self.loaded.id)
 

@@ -69,11 +69,11 @@ def two_daemons(cluster: Cluster, folder: Path, extra: dict[str, str]) -> Iterat
             home = folder / name
             client = connect(home=home, command=daemon_command(**{DATABASE_VARIABLE: url}), patience=PATIENCE)
             found.append(Served(client, home, project))
-            stopping.callback(_end, found[-1])
+            stopping.callback(end_daemon, found[-1])
         yield Daemons(url, found)
 
 
-def _end(daemon: Served) -> None:
+def end_daemon(daemon: Served) -> None:
     if is_running(daemon.client.found):
         signal_daemon(daemon.home, daemon.client.found, signal.SIGTERM)
         assert eventually(lambda: not is_running(daemon.client.found))

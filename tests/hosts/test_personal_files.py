@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,14 +16,13 @@ from tests.teams import kept_prices, write_project
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.definitions.project import load_project
-from agent_worker.files.root import Root
-from agent_worker.memory.library import Library
 from agent_worker.service.agent_files import agent_delete
 from agent_worker.service.memory import memory_set, memory_show, note_add
 from agent_worker.service.messages import put_question
 from agent_worker.service.rounds import NightRounds
 from agent_worker.tools.tool import Call
 
+SHOP = "id: shop\n"  # the same project in each checkout
 CORE = Path(".agents/alice/memory/core.yaml")
 
 
@@ -41,21 +39,15 @@ class Learns:
 @pytest.fixture
 async def fleet(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Fleet]:
     async with open_fleet(cluster.new_database(), tmp_path / "one", "alice", "bob") as fleet:
+        (fleet.root / "moniro.yaml").write_text(SHOP)
         yield fleet
 
 
 async def add_elsewhere(fleet: Fleet, folder: Path) -> TestHost:
-    """A host that has the files of agents in a folder of its own."""
-    host = await fleet.add()
-    host.runtime.registry.change(
-        host.loaded.id,
-        lambda worker: replace(
-            worker,
-            home=(home := Root(folder).beneath(worker.definition.personal_dir)),
-            library=Library(home, worker.name),
-        ),
-    )
-    return host
+    """A host that has a checkout of its own."""
+    write_project(folder, ["alice", "bob"])
+    (folder / "moniro.yaml").write_text(SHOP)
+    return await fleet.add(root=folder)
 
 
 async def agree(*hosts: TestHost) -> None:
@@ -94,10 +86,10 @@ async def test_what_a_person_edits_on_one_host_the_agent_knows_on_another(fleet:
     assert (tmp_path / "two" / CORE).read_text() == "colour: blue as ink # by hand\n"
     (tmp_path / "two" / CORE).write_text("colour: red as rust\n")
     await until(lambda: (fleet.root / CORE).read_text() == "colour: red as rust\n")
-    await memory_set(two.service, "alice", "shape", "round", project=str(fleet.root))
-    await note_add(two.service, "alice", "A note\n\nwith words", project=str(fleet.root))
+    await memory_set(two.service, "alice", "shape", "round", project=two.root)
+    await note_add(two.service, "alice", "A note\n\nwith words", project=two.root)
     await two.service.keep_files()
-    shown = await memory_show(one.service, "alice", project=str(fleet.root))
+    shown = await memory_show(one.service, "alice", project=one.root)
     assert {each.key: each.value for each in shown.entries} == {"colour": "red as rust", "shape": "round"}
     assert [each.name for each in (fleet.root / ".agents/alice/notes").iterdir()]
 
@@ -106,7 +98,7 @@ async def test_two_edits_at_once_are_both_kept_on_both_hosts_and_the_person_is_t
     fleet: Fleet, tmp_path: Path
 ) -> None:
     one, two = await fleet.add(), await add_elsewhere(fleet, tmp_path / "two")
-    await memory_set(one.service, "alice", "colour", "green", project=str(fleet.root))
+    await memory_set(one.service, "alice", "colour", "green", project=one.root)
     await agree(one, two)
     places = [fleet.root / CORE, tmp_path / "two" / CORE]
     for place, colour in zip(places, ("blue", "red"), strict=True):
@@ -124,13 +116,13 @@ async def test_what_is_removed_on_one_host_goes_on_all_and_a_deleted_agent_leave
     fleet: Fleet, tmp_path: Path
 ) -> None:
     one, two = await fleet.add(), await add_elsewhere(fleet, tmp_path / "two")
-    note = await note_add(one.service, "alice", "A note", project=str(fleet.root))
-    await memory_set(one.service, "alice", "colour", "green", project=str(fleet.root))
+    note = await note_add(one.service, "alice", "A note", project=one.root)
+    await memory_set(one.service, "alice", "colour", "green", project=one.root)
     await agree(one, two)
     there = Path(".agents/alice/notes") / note
     (tmp_path / "two" / there).unlink()
     await until(lambda: not (fleet.root / there).exists())
-    await agent_delete(one.service, "alice", project=str(fleet.root))
+    await agent_delete(one.service, "alice", project=one.root)
     await agree_quietly(two)
     assert not await one.database.read(stored.personal_files)
 
@@ -152,7 +144,7 @@ async def test_a_secret_that_a_person_wrote_stays_in_their_file_and_gets_to_no_o
     await agree(one, two)
     assert secret in (fleet.root / CORE).read_text()
     assert secret not in (tmp_path / "two" / CORE).read_text()
-    await memory_set(two.service, "alice", "colour", "green", project=str(fleet.root))
+    await memory_set(two.service, "alice", "colour", "green", project=two.root)
     await agree(two, one)
     (beside,) = (fleet.root / CORE).parent.glob("core.yaml.conflict-*")
     assert secret in beside.read_text()
@@ -164,10 +156,10 @@ async def test_of_one_folder_that_two_hosts_see_nothing_is_a_conflict(fleet: Fle
     one, two = await fleet.add(), await fleet.add()
     for n in range(10):
         host = (one, two)[n % 2]
-        await memory_set(host.service, "alice", f"key-{n}", f"value {n}", project=str(fleet.root))
+        await memory_set(host.service, "alice", f"key-{n}", f"value {n}", project=host.root)
         await agree(one, two)
     assert not await one.database.read(stored.inbox)
-    shown = await memory_show(two.service, "alice", project=str(fleet.root))
+    shown = await memory_show(two.service, "alice", project=two.root)
     assert len(shown.entries) == 10
 
 
@@ -175,7 +167,7 @@ async def test_an_agent_may_keep_its_folder_in_files_that_all_hosts_see(cluster:
     extra = {"alice": "context: { store: files }\n"}
     async with open_fleet(cluster.new_database(), tmp_path, "alice", extra=extra) as fleet:
         one = await fleet.add()
-        await memory_set(one.service, "alice", "colour", "green", project=str(fleet.root))
+        await memory_set(one.service, "alice", "colour", "green", project=one.root)
         await agree(one)
         assert not await one.database.read(stored.personal_files)
 

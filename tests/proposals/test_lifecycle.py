@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests import stored
 from tests.patience import tries
-from tests.teams import Team, open_team
+from tests.teams import Team, files_are_the_truth, open_team
 from tests.workflows.test_quiet import again
 
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
@@ -65,7 +65,8 @@ async def decisions(team: Team) -> list[str]:
 
 async def document(team: Team, name: str = "decisions.md") -> str:
     workspace = await team.read(workspace_rows.get, team.workspace.id)
-    return (await Documents(team.database, team.clock, workspace).read(name)).text
+    documents = Documents(team.database, team.clock, workspace, team.runtime.look_at_copies)
+    return (await documents.read(name)).text
 
 
 # --- asking ------------------------------------------------------------------------------------------------
@@ -562,6 +563,7 @@ async def test_I5_minutes_that_cannot_be_written_do_not_keep_a_team_from_stoppin
 
 
 async def test_a_persons_remark_in_decisions_md_stays(tmp_path: Path) -> None:
+    files_are_the_truth()
     workflow = "workspace: { provider: file }\n"
     async with open_team(tmp_path, "alice", "bob", clock=TestClock(), workflow=workflow) as team:
         await propose(team, ProposalRequest("One?", voters=["user"]))

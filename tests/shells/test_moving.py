@@ -55,6 +55,7 @@ def seen(daemon: Served) -> dict[str, str]:
         "runs": terminal.says("runs", "--json"),
         "audit": terminal.says("audit", "--json"),
         "approved": terminal.says("trust", "--list", "--json"),
+        "memory": terminal.says("agent", "memory", "alice", "--json"),
     }
     terminal.says("stop", "--all")
     return shown
@@ -76,6 +77,40 @@ def test_everything_goes_to_postgresql_and_back_and_looks_the_same(lived: Served
     assert moved["kept"] is None
     assert before["approved"].count('"what"') == 2
     assert seen(again(lived)) == before
+
+
+def test_files_of_agents_and_documents_go_along_and_come_back(lived: Served, cluster: Cluster) -> None:
+    terminal, url = Terminal(lived), cluster.new_database()
+    memory = lived.project / ".agents/alice/memory/core.yaml"
+    flow = "agents:\n  alice: { ref: alice }\nworkspace: { provider: file }\n"
+    (lived.project / ".workflows/drafts.yaml").write_text(flow)
+    here = Terminal(again(lived))
+    here.says("start", "drafts", "-b")
+    here.says("doc", "write", "@drafts", "draft.md", "first this")
+    here.says("stop", "--all")
+    draft = lived.project / ".workspace/drafts/main/documents/draft.md"
+    draft.write_text("first this, by hand\n")
+    moved = json.loads(terminal.says("db", "migrate", "--to", url, "--json"))
+    assert moved["rows"]["personal_file"] == len(list(memory.parent.glob("*.yaml")))
+    assert moved["rows"]["document"] == 3
+
+    there = Terminal(again(lived, **{DATABASE_VARIABLE: url}))
+    assert "first this, by hand" in there.says("doc", "read", "@drafts", "draft.md")
+    there.says("doc", "append", "@drafts", "draft.md", "then that")
+    there.says("agent", "memory", "alice", "set", "shape", "round")
+    there.says("stop", "--all")
+    known = memory.read_text()
+    memory.write_text(known.replace("round", "square"))
+
+    moved = json.loads(terminal.says("db", "migrate", "--from", url, "--json"))
+    assert moved["rows"]["personal_file"] == 0
+    assert moved["told"] == []
+    assert "square" in memory.read_text()
+    here = Terminal(again(lived))
+    assert "square" in here.says("agent", "memory", "alice")
+    assert "then that" in here.says("doc", "read", "@drafts", "draft.md")
+    assert "then that" in draft.read_text()
+    here.says("stop", "--all")
 
 
 def test_what_the_home_kept_is_set_aside_when_something_comes_back(lived: Served, cluster: Cluster) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests import stored
-from tests.teams import Team, open_team
+from tests.teams import Team, files_are_the_truth, open_team
 
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Stale
@@ -35,7 +35,7 @@ async def filed(tmp_path: Path) -> AsyncIterator[Team]:
 
 async def documents_of(team: Team) -> Documents:
     workspace = await team.read(workspace_rows.get, team.workspace.id)
-    return Documents(team.database, team.clock, workspace)
+    return Documents(team.database, team.clock, workspace, team.runtime.look_at_copies)
 
 
 async def history(team: Team, name: str) -> list[str]:
@@ -187,6 +187,7 @@ async def test_a_persons_edit_is_what_is_read_and_becomes_a_revision(filed: Team
 
 async def test_D8_an_edit_in_the_very_moment_is_kept_and_so_is_ours_and_the_person_is_told(filed: Team) -> None:
     """The file changes after we have looked at it and before ours is put in its place."""
+    files_are_the_truth()
     documents = await documents_of(filed)
     first = await documents.write("a.md", "one", base=None, by=ALICE)
     database = filed.database
@@ -228,6 +229,7 @@ async def test_a_file_a_person_put_there_is_a_document(filed: Team) -> None:
 
 
 async def test_a_revision_that_a_crash_kept_from_its_file_is_put_there_at_the_next_start(filed: Team) -> None:
+    files_are_the_truth()
     documents = await documents_of(filed)
     first = await documents.write("a.md", "one", base=None, by=ALICE)
     second = await documents.write("a.md", "two", base=first.revision, by=ALICE)

@@ -37,7 +37,7 @@ async def owner(team: Team) -> str:
 
 async def documents_of(team: Team) -> Documents:
     workspace = await team.read(workspace_rows.get, team.workspace.id)
-    return Documents(team.database, team.clock, workspace)
+    return Documents(team.database, team.clock, workspace, team.runtime.look_at_copies)
 
 
 async def test_M13_who_does_not_own_the_documents_cannot_write_them_in_any_way(team: Team) -> None:

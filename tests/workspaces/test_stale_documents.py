@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests import stored
-from tests.teams import Team, open_team
+from tests.teams import Team, files_are_the_truth, open_team
 
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import Stale
@@ -55,7 +55,8 @@ async def team(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 async def documents_of(team: Team, chance: random.Random | None = None) -> Documents:
     workspace = await team.read(workspace_rows.get, team.workspace.id)
-    return Documents(OtherEngine(team, chance or random.Random(1)), team.clock, workspace)  # type: ignore[arg-type]
+    other, copies = OtherEngine(team, chance or random.Random(1)), team.runtime.look_at_copies
+    return Documents(other, team.clock, workspace, copies)  # type: ignore[arg-type]
 
 
 async def test_D11_a_write_on_a_stale_base_is_refused_though_another_engine_made_it_stale(team: Team) -> None:
@@ -77,6 +78,8 @@ async def test_D11_a_write_on_a_stale_base_is_refused_though_another_engine_made
 
 @pytest.mark.parametrize("seed", range(12))
 async def test_D11_what_was_told_as_written_stays_and_what_was_refused_is_not_there(team: Team, seed: int) -> None:
+    if team.workspace.directory:
+        files_are_the_truth()
     chance = random.Random(seed)
     engines = [await documents_of(team, random.Random(seed * 10 + n)) for n in range(3)]
     root = Root(team.workspace.directory).beneath("documents") if team.workspace.directory else None
@@ -140,6 +143,7 @@ async def test_D11_two_spellings_at_one_moment_are_one_document(team: Team) -> N
 
 async def test_D11_who_comes_after_a_conflict_is_not_told_that_it_was_theirs(tmp_path: Path) -> None:
     """A revision that a crash kept from its file, an edit by a person, and then somebody else who adds a line."""
+    files_are_the_truth()
     async with open_team(tmp_path, "alice", clock=TestClock(), workflow=STORES["file"]) as team:
         documents = await documents_of(team)
         await documents.write(NAME, "first\n", base=None, by=Author("alice"))

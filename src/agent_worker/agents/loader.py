@@ -33,7 +33,6 @@ from agent_worker.definitions.project import AGENTS, ProjectFiles
 from agent_worker.definitions.schedule import Schedule
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
 from agent_worker.files.root import Root
-from agent_worker.memory.library import Library
 from agent_worker.schedules import schedule
 from agent_worker.schedules.schedule import Ticker, Timer
 from agent_worker.tools.toolbox import are_ours
@@ -349,9 +348,7 @@ class Loader:
             return unfit(worker, Refused(told, hint="remove store: the folder is files"))
         try:
             home = Root(project.root).beneath(definition.personal_dir) if has_home else None
-            return replace(
-                worker, home=home, library=Library(home, definition.name, model=self._registry.settings.semantic.model)
-            )
+            return replace(worker, home=home, library=self._registry.library_of(agent, definition.name, home))
         except AgentWorkerError as error:
             return unfit(worker, error)
 

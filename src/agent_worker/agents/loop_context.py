@@ -15,6 +15,7 @@ from agent_worker.agents.waiting import Waits
 from agent_worker.core.clock import Clock
 from agent_worker.core.disk_space import Space
 from agent_worker.core.later import dataclass
+from agent_worker.workspaces.documents import LookAtCopies
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class LoopContext:
     public: PublicMemory
     space: Space = field(default_factory=Space)  #: on the disk
     hosting: Hosting | None = None  #: our place among the hosts that share the database; None: we are alone
+    copies: LookAtCopies | None = None  #: of documents, where several hosts share them
     personal: PersonalFiles | None = None  #: of agents, kept for all of them; None: files are the truth
 
     @property

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from agent_worker.agents.registry import AgentRuntime, Registry
 from agent_worker.core.clock import Clock
-from agent_worker.core.errors import AgentWorkerError, StorageFault
+from agent_worker.core.errors import AgentWorkerError, NotFound, StorageFault
 from agent_worker.core.events import Bus, Event, PersonalFileChanged
 from agent_worker.database.database import Database, ProjectDatabase
 from agent_worker.files import root as files
-from agent_worker.files.copies import Copies, CopyRecord, KeptText, Stamps, texts_in
+from agent_worker.files.copies import Copies, CopyRecord, Stamps, texts_in
+from agent_worker.files.copy_watch import CopyWatch
 from agent_worker.files.root import Root
 from agent_worker.memory import personal_rows
 from agent_worker.memory.own_files import FILE, FOLDERS, OwnFiles
@@ -27,9 +28,8 @@ from agent_worker.workspaces.log_files import LogFiles, Target
 
 log = logging.getLogger(__name__)
 
+INDEXES = "agent-indexes"  #: in the home of a host: what its searches go by
 SHARED_FOLDERS = (*FOLDERS, "notes", "todo")
-LOOK = 2.0  #: seconds between two looks for what people have edited
-AT_ONCE = 200  #: agents whose folders are looked at each time
 
 
 class PersonalFiles:
@@ -56,19 +56,16 @@ class PersonalFiles:
         self._places: dict[Path, str] = {}  # folder → agent
         self._written: dict[str, int] = {}  # agent → how often one of us has written in its folder
         self._kept: dict[str, int] = {}  # and how much of that is kept
-        self._looked: list[str] = []  # agents whose turn it is to be looked at
         self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._unlisten = bus.listen(self._hear, PersonalFileChanged)
         files.listeners.append(self._note)
-        self._watch = asyncio.create_task(self._look_round(), name="personal files")
+        self._watch = CopyWatch(clock, self.agree, self._agents, self._copies_of)
 
     async def close(self) -> None:
         """Keep what was written last."""
         files.listeners.remove(self._note)
         self._unlisten()
-        self._watch.cancel()
-        await asyncio.gather(self._watch, *self._tasks, return_exceptions=True)
+        await self._watch.close()
         with suppress(StorageFault):
             await self.keep()
 
@@ -115,6 +112,16 @@ class PersonalFiles:
             self._places.pop(copies.root.location(), None)
         self._written.pop(agent, None)
         CopyRecord(self._home, agent).forget()
+        with suppress(NotFound):
+            if self._home is not None:
+                self._home.remove_tree(f"{INDEXES}/{agent}")
+
+    def _agents(self) -> list[str]:
+        return list(dict.fromkeys(worker.agent for worker in self._registry.workers()))
+
+    def _copies_of(self, agent: str) -> Copies | None:
+        worker = self._registry.worker(agent) if self._registry.knows(agent) else None
+        return self._of(worker) if worker and self.shares(worker) else None
 
     def _of(self, worker: AgentRuntime) -> Copies:
         assert worker.home is not None
@@ -128,49 +135,29 @@ class PersonalFiles:
 
     def _listed(self, home: Root) -> Stamps:
         OwnFiles.settle_in(home)
-        found = {name: stamp for name, stamp in texts_in(home).items() if name.startswith(FILE)}
-        for folder in SHARED_FOLDERS:
-            found |= texts_in(home, folder)
-        return {path: stamp for path, stamp in found.items() if self._database.redact(path) == path}
+        return {path: stamp for path, stamp in own_texts(home).items() if self._database.redact(path) == path}
 
     # --- hearing --------------------------------------------------------------------------------------
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, PersonalFileChanged):
-            self._soon(event.agent)
+            self._watch.soon(event.agent)
 
     def _note(self, place: Path, content: bytes | None) -> None:
         """One of us has written a file, in any thread."""
         for folder in place.parents:
             if agent := self._places.get(folder):
                 self._written[agent] = self._written.get(agent, 0) + 1
-                self._loop.call_soon_threadsafe(self._soon, agent)
+                self._loop.call_soon_threadsafe(self._watch.soon, agent)
                 return
 
-    def _soon(self, agent: str) -> None:
-        task = asyncio.create_task(self._try(agent))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
-    async def _try(self, agent: str) -> None:
-        with suppress(StorageFault):  # the next look sees the same
-            await self.agree(agent)
-
-    async def _look_round(self) -> None:
-        while True:
-            await self._clock.sleep(LOOK)
-            if not self._looked:
-                self._looked = list(dict.fromkeys(worker.agent for worker in self._registry.workers()))
-            agents, self._looked = self._looked[:AT_ONCE], self._looked[AT_ONCE:]
-            workers = {agent: self._registry.worker(agent) for agent in agents if self._registry.knows(agent)}
-            shared = {agent: self._of(each) for agent, each in workers.items() if self.shares(each)}
-            for agent in await asyncio.to_thread(_changed, shared):
-                await self._try(agent)
-
-
-def _changed(shared: Mapping[str, Copies]) -> list[str]:
-    """The agents in whose folder something is other than it was."""
-    return [agent for agent, copies in shared.items() if (copies.seen or {}) != copies.stamps()]
+def own_texts(home: Root) -> Stamps:
+    """The files in the folder of an agent that are kept for all hosts."""
+    found = {name: stamp for name, stamp in texts_in(home).items() if name.startswith(FILE)}
+    for folder in SHARED_FOLDERS:
+        found |= texts_in(home, folder)
+    return found
 
 
 class _AgentKeeper:
@@ -182,8 +169,11 @@ class _AgentKeeper:
         self._agent = agent
         self._name = name
 
-    async def versions(self) -> Mapping[str, KeptText]:
+    async def versions(self) -> Mapping[str, str]:
         return await self._database.read(personal_rows.versions, self._agent)
+
+    async def earlier(self, path: str) -> Sequence[str]:
+        return await self._database.read(personal_rows.earlier, self._agent, path)
 
     async def text(self, path: str) -> tuple[str, str]:
         return await self._database.read(personal_rows.text, self._agent, path)

@@ -20,7 +20,7 @@ from agent_worker.memory import audit, memory, sharing
 from agent_worker.memory.memory import MemoryEntry
 from agent_worker.workspaces import workspace_rows
 from agent_worker.workspaces.document_rows import PUBLISHER, public_name
-from agent_worker.workspaces.documents import Documents
+from agent_worker.workspaces.documents import Documents, LookAtCopies
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +28,10 @@ _Stamp = tuple[tuple[str, int, int], ...]
 
 
 class PublicMemory:
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, copies: LookAtCopies | None = None) -> None:
         self._database = database
         self._clock = clock
+        self._copies = copies
         self._seen: dict[
             tuple[str, str], _Stamp
         ] = {}  # by agent and workspace: what its files were when it was written
@@ -62,7 +63,7 @@ class PublicMemory:
     async def _write(
         self, database: ProjectDatabase, workspace: Row, worker: AgentRuntime, entries: Sequence[MemoryEntry]
     ) -> None:
-        documents, name = Documents(database, self._clock, workspace), public_name(worker.name)
+        documents, name = Documents(database, self._clock, workspace, self._copies), public_name(worker.name)
         text = rendered(worker.name, entries)
         try:
             now = await documents.read(name)

@@ -112,13 +112,20 @@ class Registry:
         settings: Settings | None = None,
         libraries: WorkspaceLibraries | None = None,
         journal: RunJournal | None = None,
+        indexes: Root | None = None,
     ) -> None:
         self.settings = settings or Settings()  #: the user's
         self.libraries = libraries or WorkspaceLibraries()  #: what was said and written in workspaces, to search
         self.journal = journal or RunJournal()  #: what files of agents should say while programs work for them
+        self._indexes = indexes
         # By agent, then by workspace; None: as it works by itself.
         self._workers: dict[str, dict[str | None, AgentRuntime]] = {}
         self._projects: dict[str, ProjectFiles] = {}
+
+    def library_of(self, agent: str, name: str, home: Root | None) -> Library:
+        """What an agent can look up. Several hosts may see its folder: then the index is in the home of each."""
+        index = self._indexes.beneath(agent) if self._indexes and home else None
+        return Library(home, name, model=self.settings.semantic.model, index=index)
 
     def keep_project(self, id: str, project: ProjectFiles) -> None:
         """Remember what the files of a project say now."""

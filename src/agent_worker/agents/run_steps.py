@@ -299,6 +299,7 @@ class RunSteps:
             library=worker.library,
             libraries=self._loop_context.registry.libraries,
             definition=worker.definition,
+            copies=self._loop_context.copies,
             env=worker.definition.env,
             home_of=lambda agent: self._loop_context.registry.worker(agent).home,
             waits=lambda agent: wait.what if (wait := self._loop_context.waits.of(agent)) else "",

@@ -32,12 +32,15 @@ def migrate(to_url: str | None, from_url: str | None, as_json: bool) -> None:
 
     moved = moved_to(to_url) if to_url is not None else moved_from(from_url or "")
     if as_json:
-        return tell_json({"rows": moved.rows, "source": moved.source, "kept": str(moved.kept) if moved.kept else None})
+        kept = str(moved.kept) if moved.kept else None
+        return tell_json({"rows": moved.rows, "source": moved.source, "kept": kept, "told": list(moved.told)})
     said = f"{plural(moved.rows['project'], 'project')}, {plural(moved.rows['message'], 'message')}"
     echo(f"moved {said}, {plural(moved.rows['run'], 'run')}; {plural(sum(moved.rows.values()), 'row')} in all")
     echo(f"{clean(moved.source)} is left as it was")
     if moved.kept:
         echo(f"what this home kept is set aside as {clean(str(moved.kept))}")
+    for sentence in moved.told:
+        echo(clean(sentence))
     if to_url is not None:
         echo(f"next, where the daemon is started: export {DATABASE_VARIABLE}=…the address you gave…")
     else:

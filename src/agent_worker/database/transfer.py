@@ -7,7 +7,7 @@ Rows are counted on both sides before it counts. Whoever calls has made sure tha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -31,14 +31,15 @@ from agent_worker.database.postgres_session import (
     prepare,
 )
 from agent_worker.database.restore import discard, put_in_place
-from agent_worker.database.transaction import SqliteTransaction
+from agent_worker.database.transaction import Redact, SqliteTransaction
 
 #: Of one engine, and of no use to the other: where SQLite's log is, how far PostgreSQL has numbered its events.
 OWN = ("progress", "event_count")
 #: Asked of the source and of the copy, in the transaction that made it: they must say the same.
 Verdict = Callable[[WholeTransaction], object]
-#: Done to the copy in the same transaction: what only the new place calls so is called so.
-Settle = Callable[[WholeTransaction], None]
+#: Done to the copy in the same transaction: what only the new place calls so is called so. By how many rows it differs
+#: from its source then, by table.
+Settle = Callable[[WholeTransaction], Mapping[str, int]]
 Values = tuple[object, ...]
 NOTHING_MOVED = "nothing was moved; look at that, and try again"
 
@@ -49,8 +50,11 @@ def tables() -> list[str]:
     return [name for name in made if name not in OWN]
 
 
-def to_postgres(source: Path, url: str, verdict: Verdict, settle: Settle) -> dict[str, int]:
-    """How many rows of each table were copied. Raises Refused when the other one holds something already."""
+def to_postgres(source: Path, url: str, verdict: Verdict, settle: Settle, *, redact: Redact = str) -> dict[str, int]:
+    """How many rows of each table there are now. Raises Refused when the other one holds something already.
+
+    `redact`: no secret gets there with what `settle` adds.
+    """
     if not source.exists():
         raise NotFound(f"there is nothing to move: {source} does not exist", hint="agent-worker doctor")
     with closing(apsw.Connection(str(source))) as sqlite, postgres(url) as connection:
@@ -61,7 +65,9 @@ def to_postgres(source: Path, url: str, verdict: Verdict, settle: Settle) -> dic
             connection.execute(NUMBER_ON)
             there = {table: _count(connection, table) for table in counts}
             _compare(counts, there, verdict(SqliteTransaction(sqlite)), verdict(PostgresTransaction(connection)))
-            settle(PostgresTransaction(connection))
+            more = settle(PostgresTransaction(connection, redact))
+            counts = _with(counts, more)
+            _compare({each: counts[each] for each in more}, {each: _count(connection, each) for each in more}, "", "")
             failpoint("transfer.commit")
     return counts
 
@@ -79,7 +85,7 @@ def from_postgres(
             with connection.transaction(), sqlite:
                 connection.execute("set transaction isolation level repeatable read, read only")
                 counts = {table: _into_sqlite(connection, sqlite, table) for table in tables()}
-                settle(SqliteTransaction(sqlite))
+                counts = _with(counts, settle(SqliteTransaction(sqlite)))
                 here = {table: int(sqlite.execute(f"select count(*) from {table}").get) for table in counts}
                 _compare(counts, here, verdict(PostgresTransaction(connection)), verdict(SqliteTransaction(sqlite)))
         return counts, put_in_place(arriving, target, aside=aside)
@@ -149,6 +155,10 @@ def _count(connection: Connection, table: str) -> int:
     found = connection.execute(sql.SQL("select count(*) from {}").format(sql.Identifier(table))).fetchone()
     assert found is not None
     return int(found[0])
+
+
+def _with(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    return {table: count + more.get(table, 0) for table, count in counts.items()}
 
 
 def _compare(read: dict[str, int], written: dict[str, int], source: object, copy: object) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, Protocol
 
@@ -31,14 +31,6 @@ Verdict = Literal["same", "write", "take", "both"]
 
 
 @dataclass(frozen=True, slots=True)
-class KeptText:
-    """What is kept under a path."""
-
-    hash: str  #: of the text; '' when there is none any more
-    earlier: tuple[str, ...] = ()  #: how the hashes of texts before it begin, the oldest first
-
-
-@dataclass(frozen=True, slots=True)
 class Agreed:
     """The hashes of file and text when they last were one. They differ when the file holds a secret."""
 
@@ -47,8 +39,12 @@ class Agreed:
 
 
 class Keeper(Protocol):
-    async def versions(self) -> Mapping[str, KeptText]:
-        """All texts, by path; also those that are gone, as far as that is known."""
+    async def versions(self) -> Mapping[str, str]:
+        """The hashes of all texts, by path; '' for those that are gone, as far as they are known."""
+        ...
+
+    async def earlier(self, path: str) -> Sequence[str]:
+        """How the hashes of earlier texts begin, the oldest first, as far as they are known."""
         ...
 
     async def text(self, path: str) -> tuple[str, str]:
@@ -64,30 +60,30 @@ class Keeper(Protocol):
         ...
 
 
-def verdict(agreed: Agreed | None, file: str, kept: KeptText) -> Verdict:
+def verdict(agreed: Agreed | None, file: str, kept: str, earlier: Sequence[str] = ()) -> Verdict:
     """What is to be done for a path: write the file, take its text over, or keep both. '' stands for no file."""
-    if file == kept.hash or (agreed and (file, kept.hash) == (agreed.file, agreed.kept)):
+    if file == kept or (agreed and (file, kept) == (agreed.file, agreed.kept)):
         return "same"
-    if agreed and kept.hash == agreed.kept:
+    if agreed and kept == agreed.kept:
         return "take"
     if not file:
         return "write"
     if agreed and file == agreed.file:
         return "write" if agreed.file == agreed.kept else "both"
-    if _is_older(file, kept, than=agreed):
+    if _is_older(file, earlier, than=agreed):
         return "write"
-    return "both" if kept.hash else "take"
+    return "both" if kept else "take"
 
 
-def _is_older(file: str, kept: KeptText, *, than: Agreed | None) -> bool:
+def _is_older(file: str, earlier: Sequence[str], *, than: Agreed | None) -> bool:
     """Whether a file says what was kept once: a checkout that is behind, or another host that writes the same folder.
 
     What was kept before we last agreed was put back by a person since.
     """
-    if file[:SHORT] not in kept.earlier:
+    if file[:SHORT] not in earlier:
         return False
     since = than.kept[:SHORT] if than else ""
-    return since not in kept.earlier or kept.earlier.index(file[:SHORT]) > kept.earlier.index(since)
+    return since not in earlier or earlier.index(file[:SHORT]) > earlier.index(since)
 
 
 class CopyRecord:
@@ -164,29 +160,33 @@ class Copies:
         kept = await self._keeper.versions()
         stamps = await asyncio.to_thread(self.stamps)
         files, odd = await asyncio.to_thread(self._look, stamps)
-        if not stamps:
+        if not stamps and not self.root.is_there:
             agreed.clear()
         done = True
         for path in sorted({*kept, *files, *agreed} - odd):
-            file, version = files.get(path, ""), kept.get(path, KeptText(""))
-            what = verdict(agreed.get(path), file, version)
+            # What this database never knew, it did not remove: it is another one, or was put back to an earlier day.
+            both = agreed.get(path) if path in kept else None
+            file, text = files.get(path, ""), kept.get(path, "")
+            what = verdict(both, file, text)
+            if what != "same" and file and path in kept and not (both and (both.file == file or both.kept == text)):
+                what = verdict(both, file, text, await self._keeper.earlier(path))
             if what == "same":
-                _note(agreed, path, file, version.hash)
+                _note(agreed, path, file, text)
             else:
                 done = False
-                await self._make(what, path, file, version, agreed)
+                await self._make(what, path, file, text, agreed)
         if done:
             self.seen = stamps
         return done
 
-    async def _make(self, what: Verdict, path: str, file: str, kept: KeptText, agreed: dict[str, Agreed]) -> None:
+    async def _make(self, what: Verdict, path: str, file: str, kept: str, agreed: dict[str, Agreed]) -> None:
         if what == "write":
             return await self._write(path, file, agreed)
         text = await asyncio.to_thread(self._text, path, file)
         if text is None and file:
             return  # it was changed since we looked: the next round sees it
         if what == "take":
-            now = await self._keeper.put(path, text, seen=kept.hash)
+            now = await self._keeper.put(path, text, seen=kept)
             if now is not None:
                 _note(agreed, path, file, now)
             return
@@ -242,6 +242,36 @@ class Copies:
         self._hashes.pop(path, None)
         text = self._read(path) if expected else None
         return text if text is not None and content_hash(text) == expected else None
+
+
+def bring_home(
+    root: Root,
+    kept: Mapping[str, str],
+    text: Callable[[str], tuple[str, str]],
+    earlier: Callable[[str], Sequence[str]],
+    agreed: Mapping[str, Agreed],
+) -> list[str]:
+    """Files are the truth from now on: write what is kept into them. What a person has edited stands.
+
+    Where both have changed, what is kept is put beside it; the names of those. Blocks.
+    """
+    beside = []
+    for path, hash in kept.items():
+        try:
+            file = content_hash(root.read_text(path, limit=LARGEST))
+        except NotFound:
+            file = ""
+        except AgentWorkerError:
+            file = "?"  # no text: somebody else's
+        match verdict(agreed.get(path), file, hash, earlier(path)):
+            case "write" if hash:
+                root.replace(path, text(path)[0])
+            case "write":
+                root.remove(path)
+            case "both":
+                beside.append(kept_as(path, hash))
+                root.replace(beside[-1], text(path)[0])
+    return beside
 
 
 def _note(agreed: dict[str, Agreed], path: str, file: str, kept: str) -> None:

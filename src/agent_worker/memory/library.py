@@ -54,8 +54,10 @@ class _TalkLook:
 
 
 class Library:
-    def __init__(self, home: Root | None, name: str, *, model: Path | None = None) -> None:
+    def __init__(self, home: Root | None, name: str, *, model: Path | None = None, index: Root | None = None) -> None:
+        """`index`: the folder that holds the index, where that is not the agent's own."""
         self._home = home
+        self._beside = index or home
         self._model = model
         self._name = name
         self._own: Index | None = None
@@ -103,9 +105,9 @@ class Library:
         """Something was taken out of the files: not even in the pages that an index has freed may it be left."""
         with self._opening:
             self._close()
-            if self._home is not None:
+            if self._beside is not None:
                 with suppress(NotFound):
-                    self._home.remove_tree(".index")
+                    self._beside.remove_tree(".index")
 
     def close(self) -> None:
         with self._opening:
@@ -143,22 +145,21 @@ class Library:
 
     def _place(self) -> Path | None:
         """None: nowhere, so in memory. That is also where it is when the disk does not take it."""
-        if self._home is None or not self._home.is_there:
+        if self._home is None or self._beside is None or not self._home.is_there:
             return None
         try:
-            self._home.make_dirs(".index")
-            self._make_way()
+            self._beside.make_dirs(".index")
+            self._make_way(self._beside)
         except (AgentWorkerError, OSError):
             return None
-        return self._home.location(INDEX)
+        return self._beside.location(INDEX)
 
-    def _make_way(self) -> None:
+    def _make_way(self, folder: Root) -> None:
         """Remove a link that SQLite would follow; what it led to stays."""
-        assert self._home is not None
         try:
-            self._home.exists(INDEX)
+            folder.exists(INDEX)
         except Refused:
-            self._home.remove(INDEX)
+            folder.remove(INDEX)
 
     def _sources(self) -> Iterator[IndexedSource]:
         if self._home is None:

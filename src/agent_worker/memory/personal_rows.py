@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from agent_worker.core.events import PersonalFileChanged
 from agent_worker.database.database import Row, Transaction
-from agent_worker.files.copies import SHORT, KeptText
+from agent_worker.files.copies import SHORT
 from agent_worker.files.swap import content_hash
 from agent_worker.work import inbox
 
 MOST_EARLIER = 64  #: texts of one file that are recognised when an old copy turns up
 
 
-def versions(tx: Transaction, agent: str) -> dict[str, KeptText]:
-    rows = tx.all(
-        "select path, hash, earlier from personal_file where project = :project and agent = :agent", agent=agent
-    )
-    return {row["path"]: KeptText(row["hash"], tuple(row["earlier"].split())) for row in rows}
+def versions(tx: Transaction, agent: str) -> dict[str, str]:
+    """The hash of each text, by path; '' for one that is gone."""
+    rows = tx.all("select path, hash from personal_file where project = :project and agent = :agent", agent=agent)
+    return {row["path"]: row["hash"] for row in rows}
+
+
+def earlier(tx: Transaction, agent: str, path: str) -> list[str]:
+    """How the hashes of earlier texts begin, the oldest first."""
+    row = _row(tx, agent, path)
+    return row["earlier"].split() if row else []
 
 
 def text(tx: Transaction, agent: str, path: str) -> tuple[str, str]:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from agent_worker.agents.hosting import lasting_id
 from agent_worker.client.discovery import DATABASE
+from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import BadInput, Refused, StorageFault
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import WholeTransaction
 from agent_worker.database.recovery import look_at
 from agent_worker.files.root import Root
 from agent_worker.memory import audit
+from agent_worker.offline.moving_files import redactor, taken_along, written_to_files
 from agent_worker.offline.stored import alone, time_stamp
 from agent_worker.trust import approval_rows
 from agent_worker.trust.approvals import Approvals
@@ -29,6 +31,7 @@ class Moved:
     rows: Mapping[str, int]  #: by table
     source: str  #: left as it was
     kept: Path | None = None  #: the database whose place was taken, when there was one
+    told: tuple[str, ...] = ()  #: what a person should look at, a sentence each
 
 
 def moved_to(url: str) -> Moved:
@@ -41,7 +44,7 @@ def moved_to(url: str) -> Moved:
         if wrong := look_at(database):
             raise StorageFault(f"{database} is damaged: {wrong}", hint="agent-worker doctor --fix")
         settle = partial(_taken_along, home=Root.private(home))
-        return Moved(to_postgres(database, place, chains, settle), str(database))
+        return Moved(to_postgres(database, place, chains, settle, redact=redactor()), str(database))
 
 
 def moved_from(url: str) -> Moved:
@@ -51,13 +54,14 @@ def moved_from(url: str) -> Moved:
     from agent_worker.database.transfer import from_postgres
 
     with alone() as home:
-        settle = partial(_brought_home, home=Root.private(home))
+        private, told = Root.private(home), list[str]()
+        settle = partial(_brought_home, home=private, told=told)
         rows, kept = from_postgres(place, home / DATABASE, chains, settle, aside=f"replaced-{time_stamp()}")
-        return Moved(rows, place_of(url), kept)
+        return Moved(rows, place_of(url), kept, tuple(told))
 
 
-def _taken_along(tx: WholeTransaction, home: Root) -> None:
-    """Checkouts are those of this host from now on, and what was approved in its home counts on all hosts."""
+def _taken_along(tx: WholeTransaction, home: Root) -> dict[str, int]:
+    """Checkouts are those of this host from now on; what was approved here, and what files hold, is all hosts'."""
     here = lasting_id(home)
     project_rows.become(tx, before="", after=here)
     for project in map(tx.of, project_rows.ids(tx)):
@@ -66,9 +70,10 @@ def _taken_along(tx: WholeTransaction, home: Root) -> None:
                 approvals = kept_in(home, Path(row["root"])).read()
                 approvals.move(place_of(here, row["root"]))
                 approval_rows.store(project, approvals.written(), "")
+    return taken_along(tx, here, now=SystemClock().micros())
 
 
-def _brought_home(tx: WholeTransaction, home: Root) -> None:
+def _brought_home(tx: WholeTransaction, home: Root, told: list[str]) -> dict[str, int]:
     """Only checkouts of this host count; of a project that it has none of, that of another host, if it is here."""
     here = lasting_id(home)
     project_rows.become(tx, before=here, after="")
@@ -82,6 +87,7 @@ def _brought_home(tx: WholeTransaction, home: Root) -> None:
             known = project_rows.checkouts(of_project)
             for host in [row["host"] for row in known if Path(row["root"]).is_dir()][:1]:
                 project_rows.become(tx, before=host, after="", project=project)
+    return written_to_files(tx, home, told)
 
 
 def chains(tx: WholeTransaction) -> dict[str, str]:

@@ -243,10 +243,10 @@ async def _take_leave(service: Service, loaded: LoadedProject, me: Row, definiti
     await runtime.supervisor.dismiss(id)
     await runtime.log_files.flush()
     runtime.log_files.forget(Target(loaded.id, None, id))
-    if runtime.personal:
-        runtime.personal.forget(id)
     for library in runtime.registry.remove_all(id):
         await asyncio.to_thread(library.close)
+    if runtime.personal:
+        await asyncio.to_thread(runtime.personal.forget, id)
     await service.write(loaded, deletion.erase, me, now=service.now())
     await runtime.database.shed()
     root = loaded.project.root

@@ -123,7 +123,7 @@ def _alike(old: list[str], new: list[str]) -> int:
 async def documents_of(service: Service, at: str, project: str | None) -> tuple[ProjectDatabase, Row, Documents]:
     """Of a workspace: what is stored, its row, and its documents."""
     database, workspace = await _workspace(service, at, project)
-    return database, workspace, Documents(database, service.runtime.clock, workspace)
+    return database, workspace, Documents(database, service.runtime.clock, workspace, service.runtime.look_at_copies)
 
 
 async def _documents(service: Service, at: str, project: str | None) -> Documents:

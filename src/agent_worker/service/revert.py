@@ -204,7 +204,7 @@ async def _strike_files(service: Service, database: ProjectDatabase, held: Held)
 async def _undo_documents(service: Service, database: ProjectDatabase, held: Held, taken: TakenBack) -> None:
     for id, keys in held.keys.items():
         workspace = await database.read(workspace_rows.get, id)
-        undone = await Documents(database, service.runtime.clock, workspace).undo(keys)
+        undone = await Documents(database, service.runtime.clock, workspace, service.runtime.look_at_copies).undo(keys)
         place = workspace_rows.name_of(workspace)
         taken.documents.extend(f"@{place}: {name}" for name in undone.taken)
         taken.for_you.extend(f"document {name} of @{place}: others have changed it since" for name in undone.stands)

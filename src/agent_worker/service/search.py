@@ -75,7 +75,8 @@ async def _in_workspaces(
             await database.read(workspace_rows.get, row["id"]) for row in await database.read(workspace_rows.of_project)
         ]
     find = partial(recall, query=query, now=runtime.clock.now(), limit=most)
-    found = await search_in(runtime.registry.libraries, database, runtime.clock, workspaces, find)
+    libraries, copies = runtime.registry.libraries, runtime.look_at_copies
+    found = await search_in(libraries, database, runtime.clock, workspaces, find, copies)
     named = {each["id"]: each for each in workspaces}
     return [_found(each, named[each.entry.scope]) for each in found]
 

@@ -19,7 +19,8 @@ from agent_worker.service.service import Service
 from agent_worker.service.tokens import hold_tokens
 from agent_worker.work import project_rows
 from agent_worker.workflows import start as instances
-from agent_worker.workspaces import workspace_rows
+from agent_worker.workflows.instance_files import forget_files
+from agent_worker.workspaces import member_rows, workspace_rows
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +65,8 @@ class SharedWork:
                 self._service.background(self._join(project, id))
             case WorkspaceChanged(workspace=str(id), state="ending") if running := self._service.running(id):
                 self._service.background(self._service.finish(running))
-            case WorkspaceChanged(workspace=str(id), state="stopped" | "archived", reason=reason):
-                self._service.background(self._ended(id, reason))
+            case WorkspaceChanged(project=project, workspace=str(id), state="stopped" | "archived", reason=reason):
+                self._service.background(self._ended(project, id, reason))
 
     def _note(self, event: HostChanged) -> None:
         """Who was found dead is told to people, until it is there again."""
@@ -129,8 +130,10 @@ class SharedWork:
         except Exception as error:  # boundary: its own host goes on with it
             log.warning("workflow %s is not worked on here: %s", workspace_rows.name_of(workspace), error)
 
-    async def _ended(self, workspace: str, reason: str) -> None:
+    async def _ended(self, project: str, workspace: str, reason: str) -> None:
         if self._service.running(workspace) is None:
             self._service.runtime.registry.detach(workspace)
+            members = await self._service.runtime.database.of(project).read(member_rows.members, workspace)
+            forget_files(self._service.runtime, project, workspace, [each["agent"] for each in members])
         else:
             await self._service.ended_elsewhere(workspace, reason)

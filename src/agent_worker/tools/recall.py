@@ -248,7 +248,9 @@ async def _search(
 ) -> str:
     find = partial(_library(context).search, query, now=context.clock.now(), kinds=kinds, limit=max(1, min(limit, 50)))
     libraries = context.libraries or WorkspaceLibraries()
-    found = await search_in(libraries, context.database, context.clock, workspaces, lambda places: find(beside=places))
+    found = await search_in(
+        libraries, context.database, context.clock, workspaces, lambda places: find(beside=places), context.copies
+    )
     return "\n".join(map(_shown, found)) or "Nothing was found."
 
 

@@ -104,7 +104,7 @@ def team_doc_suggest(tx: Transaction, context: ToolContext, suggestion: str, doc
 async def _documents(context: ToolContext) -> Documents:
     assert context.identity.workspace
     workspace = await context.database.read(workspace_rows.get, context.identity.workspace)
-    return Documents(context.database, context.clock, workspace)
+    return Documents(context.database, context.clock, workspace, context.copies)
 
 
 async def _written(context: ToolContext, document: Document) -> str:

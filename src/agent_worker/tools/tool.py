@@ -30,6 +30,7 @@ from agent_worker.memory.judging import Judge
 from agent_worker.memory.library import Library
 from agent_worker.memory.workspace_library import WorkspaceLibraries
 from agent_worker.tools.images import Image
+from agent_worker.workspaces.documents import LookAtCopies
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class ToolContext:
     home: Root | None = None  #: the agent's own folder; None when it has no personal files
     library: Library | None = None  #: what it can look up of its own
     libraries: WorkspaceLibraries | None = None  #: and what was said and written in workspaces
+    copies: LookAtCopies | None = None  #: of documents, where several hosts share them
     env: tuple[str, ...] = ()  #: variables its processes may see beyond the safe base set
     home_of: Callable[[str], Root | None] = lambda agent: None  #: by id: for the Guard, who answers for others
     waits: Callable[[str], str] = lambda agent: ""  #: by id: why an agent that has work waits; '' when it does not

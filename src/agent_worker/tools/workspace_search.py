@@ -24,7 +24,7 @@ from agent_worker.memory.workspace_library import (
 )
 from agent_worker.workspaces import channel
 from agent_worker.workspaces.channel import Message
-from agent_worker.workspaces.documents import Documents
+from agent_worker.workspaces.documents import Documents, LookAtCopies
 
 MOST_MESSAGES = 100_000  # taken in at once
 
@@ -33,22 +33,31 @@ Find = Callable[[Sequence[SearchScope]], list[Recalled]]  # what is to be found 
 
 
 async def search_in(
-    libraries: WorkspaceLibraries, database: ProjectDatabase, clock: Clock, workspaces: Sequence[Row], find: Find
+    libraries: WorkspaceLibraries,
+    database: ProjectDatabase,
+    clock: Clock,
+    workspaces: Sequence[Row],
+    find: Find,
+    copies: LookAtCopies | None = None,
 ) -> list[Recalled]:
     """Look in these workspaces as they are now; again, if something was taken out of one while we looked."""
     while True:
         try:
-            places = [await _searchable(libraries, database, clock, each) for each in workspaces]
+            places = [await _searchable(libraries, database, clock, each, copies) for each in workspaces]
             return await asyncio.to_thread(find, places)
         except IndexClosed:
             continue
 
 
 async def _searchable(
-    libraries: WorkspaceLibraries, database: ProjectDatabase, clock: Clock, workspace: Row
+    libraries: WorkspaceLibraries,
+    database: ProjectDatabase,
+    clock: Clock,
+    workspace: Row,
+    copies: LookAtCopies | None,
 ) -> SearchScope:
     """A workspace as it is now, to look in."""
-    id, documents = workspace["id"], Documents(database, clock, workspace)
+    id, documents = workspace["id"], Documents(database, clock, workspace, copies)
     library = await asyncio.to_thread(libraries.of, id, kept=workspace["provider"] != "memory")
     known = await asyncio.to_thread(library.stamps)
     said = await database.read(channel.read, id, since=int(known.get(CHANNEL, "0")), limit=MOST_MESSAGES)

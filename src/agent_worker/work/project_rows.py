@@ -111,6 +111,11 @@ def ids(tx: WholeTransaction) -> list[str]:
     return [str(row["id"]) for row in tx.all("select id from project order by id")]
 
 
+def name_of(tx: Transaction) -> str:
+    row = tx.one("select name from project where id = :project")
+    return str(row["name"]) if row else ""
+
+
 def root_here(tx: Transaction) -> str:
     """The directory of the project on this host; '' when it has no checkout of it."""
     row = tx.one("select root from checkout where project = :project and host = :here")

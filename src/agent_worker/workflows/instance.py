@@ -17,12 +17,12 @@ from agent_worker.proposals.lifecycle import cancel_all
 from agent_worker.schedules import schedule
 from agent_worker.work import inbox
 from agent_worker.workflows import archive
+from agent_worker.workflows.instance_files import forget_files
 from agent_worker.workflows.quiet import QuietWatch, close_if_quiet, kept_by
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workflows.summary import Summary, summarise
 from agent_worker.workflows.working_copies import WorkingCopies
 from agent_worker.workspaces import workspace_rows, workspace_state
-from agent_worker.workspaces.log_files import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,7 @@ class Instance:
             workspace = await self.database.read(workspace_rows.get, self.id)
             await self.working_copies.close(remove=not workspace["bound"])
         self.runtime.registry.detach(self.id)
-        for whose in (None, *self.members.values()):
-            self.runtime.log_files.forget(Target(self.loaded.id, self.id, whose))
+        forget_files(self.runtime, self.loaded.id, self.id, self.members.values())
         await self.database.write(_leave_no_trace, self.id)
         await self.database.write(schedule.clear_workspace, self.id)
         return summary

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from pathlib import Path
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import canonical
-from agent_worker.database.database import ProjectDatabase
+from agent_worker.database.database import ProjectDatabase, Row
 from agent_worker.definitions.agent import Isolation
 from agent_worker.definitions.paths import plain
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition, WorkspaceSettings
@@ -21,7 +22,8 @@ from agent_worker.workflows.interpolation import interpolate
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workflows.working_copy import FOLDER, WorkingCopy
 from agent_worker.workspaces import workspace_rows, workspace_state
-from agent_worker.workspaces.documents import Documents
+from agent_worker.workspaces.document_copies import is_of
+from agent_worker.workspaces.documents import COPIED, Documents
 from agent_worker.workspaces.log_files import HISTORY, Target, last_seq
 from agent_worker.workspaces.workspace_state import NewWorkspace
 
@@ -67,6 +69,33 @@ async def tidy(runtime: Runtime, database: ProjectDatabase, id: str, files: Root
     await minutes.file_pending(database, runtime.clock, id)
 
 
+def folder_of(loaded: LoadedProject, workspace: NewWorkspace) -> Root:
+    """The folder of a workspace, on this host."""
+    return Root(loaded.project.root).beneath(workspace.directory)
+
+
+async def set_aside_others(runtime: Runtime, database: ProjectDatabase, workspace: Row, files: Root) -> None:
+    """Where several hosts work, each in a folder of its own: here may lie what is left of an earlier instance."""
+    if runtime.documents and not await is_of(database, workspace, files):
+        kept = timedelta(seconds=runtime.registry.settings.keep_archive)
+        await asyncio.to_thread(archive.set_aside, files.location(), now=runtime.clock.now(), kept=kept)
+        await asyncio.to_thread(files.make_dirs)
+
+
+async def keep_files(runtime: Runtime, workspace: Row, files: Root, members: Mapping[str, str]) -> None:
+    """From now on the files of a workspace follow what happens there."""
+    if runtime.documents:
+        await runtime.documents.keep(workspace, files)
+    if workspace["provider"] == "file":
+        keep_logs(runtime, workspace["project"], workspace["id"], files, members)
+
+
+def forget_files(runtime: Runtime, project: str, id: str, members: Iterable[str]) -> None:
+    """Nothing more is said there."""
+    for whose in (None, *members):
+        runtime.log_files.forget(Target(project, id, whose))
+
+
 def keep_logs(runtime: Runtime, project: str, id: str, files: Root, members: Mapping[str, str]) -> None:
     runtime.log_files.watch(Target(project, id, None), files, archive.CHANNEL)
     for name, agent in members.items():
@@ -94,8 +123,9 @@ ELECT = "elect"  # instead of the name of a document owner
 
 
 def new_workspace(
-    loaded: LoadedProject, workflow: WorkflowDefinition, tag: str, values: Mapping[str, str]
+    loaded: LoadedProject, workflow: WorkflowDefinition, tag: str, values: Mapping[str, str], *, shared: bool
 ) -> NewWorkspace:
+    """`shared`: several hosts may work there."""
     settings = workflow.workspace or WorkspaceSettings(provider="sqlite")
     root = loaded.project.root
     directory = ""
@@ -108,7 +138,7 @@ def new_workspace(
         workflow=workflow.name,
         tag=tag,
         provider=settings.provider,
-        documents=settings.document_store,
+        documents=COPIED if shared and settings.document_store == "file" else settings.document_store,
         directory=directory,
         bound=settings.bind is not None,
         document_owner=_named_owner(workflow, settings),

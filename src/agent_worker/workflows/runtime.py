@@ -23,6 +23,8 @@ from agent_worker.database.database import Database
 from agent_worker.files.root import Root
 from agent_worker.trust.gate import Gate
 from agent_worker.workflows.remote import Remotes
+from agent_worker.workspaces.document_copies import DocumentCopies
+from agent_worker.workspaces.documents import LookAtCopies
 from agent_worker.workspaces.log_files import LogFiles
 
 
@@ -41,6 +43,7 @@ class Runtime:
     backends: BackendFactory
     public: PublicMemory  #: brings what agents make public into documents
     personal: PersonalFiles | None = None  #: the files of agents, kept for several hosts; None: we are alone
+    documents: DocumentCopies | None = None  #: copies of documents, the same
     remotes: Remotes | None = None  #: fetches workflows and skills; None: nothing is fetched
     programs: Path | None = None  #: where coding programs keep what lasts
     home: Root | None = None  #: what belongs to the host, and to no project; None: it keeps nothing
@@ -48,3 +51,7 @@ class Runtime:
     prompts_kept: timedelta = KEPT  #: how long one can see what models were sent
     signals: HostSignals | None = None  #: between hosts that share the database; None: we are alone
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)  #: one instance at a time: two may want the same files
+
+    @property
+    def look_at_copies(self) -> LookAtCopies | None:
+        return self.documents.look if self.documents else None

@@ -25,10 +25,12 @@ from agent_worker.workflows import archive
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.instance_files import (
     copies_for,
+    folder_of,
     go_on_after,
-    keep_logs,
+    keep_files,
     make_places,
     new_workspace,
+    set_aside_others,
     tidy,
 )
 from agent_worker.workflows.interpolation import interpolate
@@ -92,9 +94,14 @@ async def reopen(runtime: Runtime, loaded: LoadedProject, workflow: WorkflowDefi
 async def join(runtime: Runtime, loaded: LoadedProject, workflow: WorkflowDefinition, workspace: Row) -> None:
     """Let the members of an instance that another host has open work here too. It stays that host's to end."""
     values = json.loads(workspace["given"])
-    same = new_workspace(loaded, workflow, workspace["tag"], values)
+    same = new_workspace(loaded, workflow, workspace["tag"], values, shared=True)
     copies = {name: copy.files for name, copy in copies_for(loaded, workflow, same).items()}
-    await runtime.loader.add_members(loaded, workflow, workspace["id"], same.name, _notes(workflow, values), copies)
+    notes, id = _notes(workflow, values), workspace["id"]
+    members = await runtime.loader.add_members(loaded, workflow, id, same.name, notes, copies)
+    if same.directory:
+        files = folder_of(loaded, same)
+        await set_aside_others(runtime, runtime.database.of(loaded.id), workspace, files)
+        await keep_files(runtime, workspace, files, members)
 
 
 def _notes(workflow: WorkflowDefinition, values: Mapping[str, str]) -> dict[str, str]:
@@ -133,7 +140,8 @@ async def _open(
     runtime: Runtime, loaded: LoadedProject, wanted: Start, values: Mapping[str, str], opening: _Opening
 ) -> Instance:
     """Files in order, everybody added, and only then is anybody let in: nothing is tidied under those who work."""
-    workspace = replace(new_workspace(loaded, wanted.workflow, wanted.tag, values), file=wanted.file, ends=wanted.ends)
+    workspace = new_workspace(loaded, wanted.workflow, wanted.tag, values, shared=runtime.documents is not None)
+    workspace = replace(workspace, file=wanted.file, ends=wanted.ends)
     workspace = replace(workspace, given=json.dumps(values), host=runtime.supervisor.host)
     async with runtime.opening:
         instance = opening.instance = await _prepare(runtime, loaded, wanted.workflow, workspace, values, opening)
@@ -175,10 +183,10 @@ async def _prepare(
     began = opened["started_at"]  # earlier, if its host died since
     if directory is not None:
         files = workspace_rows.files_of(opened)
+        await set_aside_others(runtime, database, opened, files)
         await go_on_after(runtime, database, id, files, members)
         await tidy(runtime, database, id, files)
-        if workspace.provider == "file":
-            keep_logs(runtime, loaded.id, id, files, members)
+        await keep_files(runtime, opened, files, members)
     own = WorkingCopies(database, runtime.bus, runtime.clock, runtime.supervisor.leaves)
     await own.open(id, workspace.name, {members[name]: copy for name, copy in copies.items()}, began=began)
     return Instance(

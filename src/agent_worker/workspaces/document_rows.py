@@ -66,7 +66,7 @@ def public_name(agent: str) -> str:
     return f"{_PUBLIC}{agent}.md"
 
 
-def _is_public(name: str) -> bool:
+def is_public(name: str) -> bool:
     folder, _, file = name.casefold().partition("/")
     return f"{folder}/" == _PUBLIC and file.endswith(".md") and "/" not in file
 
@@ -77,7 +77,7 @@ def _agent_of(name: str) -> str:
 
 def let_write(tx: Transaction, workspace: str, name: str, by: Author) -> None:
     """Refuse an agent that does not own the documents, and everybody where the text is made from memory."""
-    if _is_public(name) and by != PUBLISHER:
+    if is_public(name) and by != PUBLISHER:
         hint = (
             f"the agent itself changes it with memory_write, a person with agent-worker agent memory {_agent_of(name)}"
         )
@@ -202,6 +202,14 @@ def filed(tx: Transaction, workspace: Row, row: Row, kept: str, *, now: int) -> 
         now=now,
     )
     return BESIDE
+
+
+def file_all(tx: Transaction, workspace: str) -> None:
+    """No revision waits for its file any more."""
+    tx.run(
+        "update document set filed = 1 where project = :project and workspace = :workspace and filed = 0",
+        workspace=workspace,
+    )
 
 
 def state_of(tx: Transaction, row: Row) -> int:
@@ -352,7 +360,7 @@ def changed_since(tx: Transaction, workspace: str, at: int) -> list[str]:
         workspace=workspace,
         at=at,
     )
-    return [row["name"] for row in rows if not _is_public(row["name"])]
+    return [row["name"] for row in rows if not is_public(row["name"])]
 
 
 def joined(now: Document | None, text: str) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import ClassVar
 from weakref import WeakValueDictionary
@@ -39,6 +39,11 @@ EMPTY = content_hash("")
 DEFAULT = "notes.md"
 DOCUMENT = "context.document"  #: among the values of an instance: the document that is meant where none is named
 FOLDER = "documents"
+COPIED = "copied"  #: where documents are: in the database, with copies in files (document_copies.py)
+
+
+#: Brings the files on this host together with what several hosts share; None where there is one host.
+LookAtCopies = Callable[[Row], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +69,19 @@ class Documents:
 
     _writing: ClassVar[WeakValueDictionary[tuple[int, str, str], asyncio.Lock]] = WeakValueDictionary()
 
-    def __init__(self, database: ProjectDatabase, clock: Clock, workspace: Row) -> None:
+    def __init__(
+        self, database: ProjectDatabase, clock: Clock, workspace: Row, copies: LookAtCopies | None = None
+    ) -> None:
         self._database = database
         self._clock = clock
         self._workspace = workspace
+        self._copies = copies
         self._root = files_of(workspace).beneath(FOLDER) if is_filed(workspace) else None
         self.first = first_document(workspace)  #: the one that is meant where none is named
 
     async def read(self, name: str) -> Document:
         name = checked_name(name)
+        await self._see_copies()
         async with self._alone(name):
             name = await self._called(name)
             await self._catch_up_if_possible(name)
@@ -90,12 +99,14 @@ class Documents:
         """For each of these, something that changes when its text does. Costs no reading of the texts."""
         if self._root is not None:
             return await asyncio.to_thread(_stamps_beneath, self._root)
+        await self._see_copies()
         rows = await self._database.read(document_rows.latest, self._workspace["id"])
         return {row["name"]: row["revision"] for row in rows if row["revision"] != EMPTY}
 
     async def write(self, name: str, text: str, *, base: str | None, by: Author) -> Document:
         """Replace the text that had the revision `base`, or one that begins so; None is for one that is not there."""
         name = checked_name(name)
+        await self._see_copies()
         async with self._alone(name):
             if done := await self._made_before(by):
                 return done
@@ -110,6 +121,7 @@ class Documents:
     async def append(self, name: str, text: str, *, by: Author) -> Document:
         """Add to the end, whatever stands there; a missing document begins with this."""
         name = checked_name(name)
+        await self._see_copies()
         async with self._alone(name):
             if done := await self._made_before(by):
                 return done
@@ -124,6 +136,7 @@ class Documents:
     async def undo(self, keys: Collection[str]) -> Undone:
         """Take back what these tool calls wrote. Where others have gone on from it, it stands, and is named."""
         undone = Undone([], [])
+        await self._see_copies()
         for name in await self._database.read(document_rows.written_by, self._workspace["id"], keys):
             async with self._alone(name):
                 match await self._undo(name, keys):
@@ -155,6 +168,11 @@ class Documents:
             async with self._alone(row["name"]):
                 await self._catch_up_if_possible(row["name"])
 
+    async def _see_copies(self) -> None:
+        """Until the copies on this host, which people edit, and the revisions say the same."""
+        if self._copies:
+            await self._copies(self._workspace)
+
     def _alone(self, name: str) -> asyncio.Lock:
         """Writers of one runtime take turns, which spares them trying again. What guards the text is in `revise`."""
         return self._writing.setdefault(
@@ -167,7 +185,9 @@ class Documents:
     async def _look(self, name: str) -> Document | None:
         if self._root is None:
             row = await self._database.read(document_rows.last_revision, self._workspace["id"], name)
-            return Document(name, row["text"], row["revision"]) if row else None
+            # Where there are copies, a person removes a document with its file: what says nothing is not there.
+            gone = row is None or (self._workspace["documents"] == COPIED and row["revision"] == EMPTY)
+            return None if gone or row is None else Document(name, row["text"], row["revision"])
         try:
             text = await asyncio.to_thread(self._root.read_text, name, limit=LIMIT)
         except NotFound:
@@ -206,6 +226,7 @@ class Documents:
             return now.document
         row = await self._database.write(document_rows.revise, self._workspace, new, now, by, at=self._clock.micros())
         failpoint("document.before_file")
+        await self._see_copies()
         try:
             await self._file(row | {"text": text})  # which may hold what a person wrote, and the row may not
         except OSError:  # it is stored, and whoever needs the file next tries again
@@ -258,9 +279,6 @@ class Documents:
                 f"{row['name']} was changed by someone else at the same moment; your text is kept as {kept}",
                 hint="read the document again and merge",
             )
-
-
-# --- transactions -------------------------------------------------------------------------------------
 
 
 # --- names --------------------------------------------------------------------------------------------

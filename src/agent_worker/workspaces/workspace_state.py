@@ -24,7 +24,7 @@ class NewWorkspace:
     workflow: str
     tag: str = MAIN
     provider: str = "file"  #: file | sqlite | memory
-    documents: str = "file"  #: file | sqlite
+    documents: str = "file"  #: file | sqlite | copied
     directory: str = ""  #: where its files are in the project; '' when it has none
     bound: bool = False  #: kept across runs
     file: str = ""  #: the workflow's file
@@ -150,6 +150,15 @@ def _columns(workspace: NewWorkspace) -> dict[str, str | int | None]:
         "desk": workspace.desk,
         "host": workspace.host,
     }
+
+
+def keep_documents(tx: Transaction, workspace: str, where: str) -> None:
+    """Its documents are kept elsewhere from now on: `file` or `copied`."""
+    tx.run(
+        "update workspace set documents = :documents where project = :project and id = :workspace",
+        workspace=workspace,
+        documents=where,
+    )
 
 
 def let_in(tx: Transaction, workspace: str) -> None:

@@ -79,7 +79,7 @@ create table workspace (
   workflow text not null,
   tag text not null,
   provider text not null,                   -- file | sqlite | memory
-  documents text not null,                  -- file | sqlite
+  documents text not null,                  -- file | sqlite | copied: in the database, with copies in files
   directory text not null default '',       -- where its files are in the project; '' when it has none
   bound integer not null default 0,
   file text not null default '',            -- the workflow's file, beneath the project: who takes part is read from it after a restart
