@@ -116,6 +116,24 @@ def test_what_is_sent_stands_there_at_once_and_what_is_written_is_seen_as_it_com
     page.locator(".working li", has_text="is at work").wait_for()
 
 
+def test_a_message_that_was_begun_is_there_again_after_another_view_and_after_a_reload(guest: Visit) -> None:
+    page = guest.open(guest.workspace())
+    box = page.get_by_label("Message to @review")
+    box.fill("half of a sen")
+    guest.go(guest.place("agent/ben"))
+    assert page.get_by_label("Message to ben").input_value() == "", "each conversation has its own"
+    guest.go(guest.workspace())
+    assert box.input_value() == "half of a sen"
+    page.reload()
+    wait(page, "() => document.querySelector('.compose textarea')?.value === 'half of a sen'")
+    box.press("End")
+    box.press_sequentially("tence")
+    box.press("Enter")
+    page.locator(".rows .msg", has_text="half of a sentence").wait_for()
+    page.reload()
+    wait(page, "() => document.querySelector('.compose textarea')?.value === ''")
+
+
 def test_two_messages_sent_quickly_arrive_once_each_and_in_order(guest: Visit) -> None:
     workspace_of_one(guest.daemon, "quick", "ann", {"say": "fine"})
     page = guest.open(guest.workspace("quick"))

@@ -25,6 +25,24 @@ export class Compose {
     form.addEventListener("done", ({ detail }) => told.sent(detail.key));
     form.addEventListener("failed", ({ detail }) => this.#comeBack(detail));
     this.told = told;
+    this.#restore();
+  }
+
+  get #draft() { return `draft:${this.form.dataset.do}:${this.box.getAttribute("aria-label")}:${new FormData(this.form).get("project") ?? ""}`; }
+
+  /** What was begun stays when the view is left or loaded anew, until it is sent. */
+  #restore() {
+    const kept = sessionStorage.getItem(this.#draft);
+    if (kept === null) return;
+    this.#put(kept);
+    this.#typed();
+  }
+
+  /** A text that is too long to be kept in a browser is not kept. */
+  #keep() {
+    try {
+      this.box.value ? sessionStorage.setItem(this.#draft, this.box.value) : sessionStorage.removeItem(this.#draft);
+    } catch { sessionStorage.removeItem(this.#draft); }
   }
 
   /** The box is free at once. */
@@ -47,6 +65,7 @@ export class Compose {
 
   #put(text) {
     this.box.value = text;
+    this.#keep();
     this.#grow();
   }
 
@@ -56,6 +75,7 @@ export class Compose {
   }
 
   #typed() {
+    this.#keep();
     this.#grow();
     if (!this.preview) return;
     this.#complete();
