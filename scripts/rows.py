@@ -46,6 +46,18 @@ PROMISES = {
         "I6": "whoever is deleted is gone: the next agent of its name inherits nothing",
         "I7": "whatever is wrong with a definition and whenever it is noticed, it takes down nobody else",
     },
+    "Several hosts": {
+        "H1": "a host that is killed at work loses nothing, and nothing is answered twice",
+        "H2": "a host that was frozen writes nothing of what others have taken over",
+        "H3": "a host that is cut off ends its work before others begin it, and works again when it is back",
+        "H4": "a database that dies under load and comes back has everything, once",
+        "H5": "a connection that breaks in a commit neither loses nor doubles it",
+        "H6": "a synchronous replica takes over with everything that was accepted",
+        "H7": "clocks that differ by an hour start nothing early or late",
+        "H8": "several hosts begin on an empty database at once, and all work",
+        "H9": "a host of another version is refused, and the others go on",
+        "H10": "hosts that die do not make work dead that merely was on them",
+    },
     "Recovery": {
         "R1": "serving within 2 s after a kill, with 10,000 queued instructions",
         "R2": "interrupted work goes on within 1 s of serving, before any other",

@@ -74,8 +74,15 @@ class Cluster:
     def start(self) -> None:
         self._control("start", "-w", "-t", PATIENCE, "-o", f"-p {self.port}", "-l", str(self.directory / "log"))
 
+    @property
+    def is_running(self) -> bool:
+        return (self.directory / "data" / "postmaster.pid").exists()
+
     def stop(self, how: str = "immediate") -> None:
         self._control("stop", "-m", how, "-w", "-t", PATIENCE)
+
+    def promote(self) -> None:
+        self._control("promote", "-w", "-t", PATIENCE)
 
     def _control(self, *words: str) -> None:
         _as_nobody(self._command(*words), self.directory)
@@ -117,7 +124,31 @@ def _free_port() -> int:
 
 
 @contextmanager
-def open_cluster() -> Iterator[Cluster]:
+def open_standby(primary: Cluster) -> Iterator[Cluster]:
+    """A copy of a server that follows it, synchronously: what the first has accepted, this one has too."""
+    directory = Path(tempfile.mkdtemp(prefix="agent-worker-pg-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
+    if os.geteuid() == 0:
+        shutil.chown(directory, NOBODY, "nogroup")
+    standby = Cluster(primary.programs, directory, _free_port())
+    source = f"host=127.0.0.1 port={primary.port} user=tester application_name=standby"
+    copy = [str(primary.programs / "pg_basebackup"), "-d", source, "-D", str(directory / "data"), "-R", "-c", "fast"]
+    try:
+        _as_nobody(copy, directory)
+        standby.start()
+        primary.run("alter system set synchronous_standby_names = 'standby'")
+        primary.run("select pg_reload_conf()")
+        with standby.ending_with_us():
+            try:
+                yield standby
+            finally:
+                standby.stop()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def open_cluster(more: str = "") -> Iterator[Cluster]:
+    """`more`: settings that count beside, or in place of, those above."""
     found = programs()
     if found is None:
         skip_without("postgresql")
@@ -132,12 +163,13 @@ def open_cluster() -> Iterator[Cluster]:
     try:
         _as_nobody(make, directory)
         with (data / "postgresql.conf").open("a") as settings:
-            settings.write(SETTINGS)
+            settings.write(SETTINGS + more)
         cluster.start()
         with cluster.ending_with_us():
             try:
                 yield cluster
             finally:
-                cluster.stop()
+                if cluster.is_running:
+                    cluster.stop()
     finally:
         shutil.rmtree(directory, ignore_errors=True)

@@ -96,7 +96,7 @@ async def test_a_connection_that_was_ended_is_opened_anew(cluster: Cluster, data
 
 
 @pytest.mark.parametrize("loses", ["request", "answer"])
-async def test_a_connection_that_breaks_in_a_commit_neither_loses_nor_doubles_it(
+async def test_H5_a_connection_that_breaks_in_a_commit_neither_loses_nor_doubles_it(
     cluster: Cluster, loses: Loses
 ) -> None:
     bus, heard = Bus(), []  # type: tuple[Bus, list[int]]

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tests import stored
+from tests.faults.report import report
 from tests.needs import skip_without
 from tests.patience import PATIENCE, eventually
 from tests.postgresql import Cluster, programs
@@ -85,11 +86,12 @@ def daemons(cluster: Cluster, tmp_path: Path) -> Iterator[Daemons]:
         yield daemons
 
 
-def test_of_all_messages_none_is_lost_or_answered_twice_when_a_host_is_killed_at_work(daemons: Daemons) -> None:
+def test_H1_of_all_messages_none_is_lost_or_answered_twice_when_a_host_is_killed_at_work(daemons: Daemons) -> None:
     for n in range(MESSAGES):
         daemons.send(daemons.all[n % 2], ("alice", "bob", "carol", "dave")[n % 4], f"message {n}")
     victim, survivor = daemons.working(daemons.all[0])
     kill_daemon(victim.home, victim.client.found)
+    report.count("hosts killed at work")
     assert eventually(lambda: not daemons.read(stored.unfinished))
     talk = Counter(entry["text"] for entry in daemons.read(stored.talk))
     assert talk == {"done": MESSAGES} | {f"message {n}": 1 for n in range(MESSAGES)}
@@ -101,7 +103,7 @@ def test_of_all_messages_none_is_lost_or_answered_twice_when_a_host_is_killed_at
     assert f"{os.uname().nodename} {survivor.client.found.pid} (this one)" in Terminal(survivor).says("status")
 
 
-def test_a_host_that_was_frozen_for_longer_than_its_lease_writes_nothing_and_works_again(daemons: Daemons) -> None:
+def test_H2_a_host_that_was_frozen_for_longer_than_its_lease_writes_nothing_and_works_again(daemons: Daemons) -> None:
     for agent in ("alice", "bob", "carol", "dave"):
         daemons.send(daemons.all[0], agent, "are you there?")
     frozen, other = daemons.working(daemons.all[0])
@@ -116,6 +118,7 @@ def test_a_host_that_was_frozen_for_longer_than_its_lease_writes_nothing_and_wor
     assert runs["lost"] >= 1
     assert Counter(entry["text"] for entry in daemons.read(stored.talk)) == {"are you there?": 4, "done": 4}
     assert "done" in Terminal(frozen).says("ask", "alice", "and now?")
+    report.count("hosts frozen at work")
 
 
 def test_the_demo_shows_an_answer_that_survives_the_kill_of_its_host() -> None:

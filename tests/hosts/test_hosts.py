@@ -53,7 +53,7 @@ async def test_a_question_is_answered_whichever_host_does_it_and_once(fleet: Fle
     assert [run["state"] for run in runs] == ["done"] * 6
 
 
-async def test_what_a_host_was_working_on_when_it_died_is_done_by_another_and_its_late_word_counts_for_nothing(
+async def test_H1_what_a_host_was_working_on_when_it_died_is_done_by_another_and_its_late_word_counts_for_nothing(
     fleet: Fleet,
 ) -> None:
     frozen = await fleet.add()
@@ -163,7 +163,7 @@ async def test_a_team_is_waited_for_and_finished_from_any_host(fleet: Fleet) -> 
     assert (await workspace(one, started.id))["state"] == "stopped"
 
 
-async def test_three_hosts_that_die_do_not_make_work_dead_that_was_not_alone_on_them(fleet: Fleet) -> None:
+async def test_H10_three_hosts_that_die_do_not_make_work_dead_that_was_not_alone_on_them(fleet: Fleet) -> None:
     witness = await fleet.add()
     witness.runtime.supervisor._stopping = True  # it only looks on
     for name in ("alice", "bob"):
@@ -177,7 +177,7 @@ async def test_three_hosts_that_die_do_not_make_work_dead_that_was_not_alone_on_
     assert not await witness.database.read(stored.inbox)
 
 
-async def test_work_that_was_alone_on_three_hosts_when_they_died_is_dead(fleet: Fleet) -> None:
+async def test_H10_work_that_was_alone_on_three_hosts_when_they_died_is_dead(fleet: Fleet) -> None:
     witness = await fleet.add()
     witness.runtime.supervisor._stopping = True
     await deliver(witness.runtime, witness.loaded, "alice", "a poisoned story")
@@ -247,7 +247,9 @@ async def test_a_webhook_that_a_living_host_is_starting_is_left_to_it(fleet: Fle
 
 
 @pytest.mark.parametrize("hours", [1, -1])
-async def test_a_host_whose_clock_is_wrong_goes_by_the_databases(cluster: Cluster, tmp_path: Path, hours: int) -> None:
+async def test_H7_a_host_whose_clock_is_wrong_goes_by_the_databases(
+    cluster: Cluster, tmp_path: Path, hours: int
+) -> None:
     workflow = "schedule: { wakeup: 10m }\nkickoff: '@alice it is time'\n"
     async with open_fleet(cluster.new_database(), tmp_path, "alice", workflow=workflow) as fleet:
         right = await fleet.add()
@@ -267,7 +269,7 @@ async def test_a_host_whose_clock_is_wrong_goes_by_the_databases(cluster: Cluste
         assert all(abs(each - right.runtime.clock.micros()) < 300_000_000 for each in begun)
 
 
-async def test_several_hosts_begin_on_an_empty_database_at_once_and_all_work(fleet: Fleet) -> None:
+async def test_H8_several_hosts_begin_on_an_empty_database_at_once_and_all_work(fleet: Fleet) -> None:
     hosts = await asyncio.gather(*(fleet.add() for _ in range(3)))
     answers = await asyncio.gather(*(put_question(host.runtime, host.loaded, "bob", "hello") for host in hosts))
     assert [answer.state for answer in answers] == ["done"] * 3
