@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import psycopg
 import pytest
 from tests import stored
 from tests.faults.report import LONG, report
@@ -100,8 +99,7 @@ async def test_H6_a_synchronous_replica_takes_over_and_has_everything_that_was_a
 async def test_H9_a_host_of_another_version_is_refused_and_the_others_go_on(cluster: Cluster, tmp_path: Path) -> None:
     async with open_fleet(cluster.new_database(), tmp_path, "alice") as fleet:
         first = await fleet.add()
-        with psycopg.connect(fleet.url, autocommit=True) as connection:
-            connection.execute("insert into migration values (99, 'of a version to come')")
+        await first.runtime.database.write(stored.add, "migration", version=99, digest="of a version to come")
         with pytest.raises(StorageFault, match="schema version 99"):
             await fleet.add()
         assert (await put_question(first.runtime, first.loaded, "alice", "still there?")).state == "done"
