@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -23,9 +24,10 @@ from agent_worker.core import failpoints
 from agent_worker.core.errors import BadInput, Refused, StorageFault, Unreachable
 from agent_worker.core.events import Bus
 from agent_worker.database import postgres
+from agent_worker.database.migrations import versions
 from agent_worker.database.postgres import PostgresDatabase
 from agent_worker.database.postgres_look import look_at
-from agent_worker.database.postgres_session import numbered, place_of
+from agent_worker.database.postgres_session import connect, numbered, place_of, prepare
 
 
 @pytest.fixture(scope="module")
@@ -217,3 +219,23 @@ def test_the_server_of_a_suite_that_was_killed_ends_too() -> None:
     assert eventually(lambda: not Path(directory).exists())
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(f"postgresql://tester@127.0.0.1:{port}/postgres")
+
+
+def test_tables_are_changed_only_when_no_host_works_on_them_and_an_older_version_refuses_newer_ones(
+    cluster: Cluster,
+) -> None:
+    newer = [*versions(), (versions()[-1][0] + 1, "create table later (id text primary key);")]
+    host = """insert into host(id, node, home, place, pid, labels, version, began_at, lease_until)
+            values ('h', 'alpha', 'x', 'x', 1, '[]', '0.1', 0, extract(epoch from clock_timestamp()) * 1000000 + $1)"""
+    with closing(connect(cluster.new_database())) as connection:
+        prepare(connection)
+        connection.execute(host.encode(), [3_600_000_000])
+        prepare(connection)  # the same version comes beside it
+        with pytest.raises(StorageFault, match=r"hosts of an older one work on them: alpha \(0\.1\)"):
+            prepare(connection, newer)
+        assert connection.execute("select to_regclass('later')").fetchone() == (None,)
+        connection.execute("update host set lease_until = 0")
+        prepare(connection, newer)
+        assert connection.execute("select to_regclass('later')").fetchone() == ("later",)
+        with pytest.raises(StorageFault, match="has schema version"):
+            prepare(connection)

@@ -6,6 +6,7 @@ import psycopg
 
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.later import dataclass
+from agent_worker.core.text import plural
 from agent_worker.database.postgres_session import Connection, applied_to, connect, place_of, unfit
 
 
@@ -29,21 +30,35 @@ def look_at(url: str) -> Look:
         return Look(False, f"{place} cannot be reached: {told}", "start PostgreSQL, or mend AGENT_WORKER_DATABASE_URL")
 
 
+def _hosts(connection: Connection) -> str:
+    """How many daemons work on it, and how many have fallen silent."""
+    if not applied_to(connection):
+        return ""
+    row = connection.execute(
+        """select count(*), count(*) filter (where lease_until < extract(epoch from clock_timestamp()) * 1000000)
+             from host"""
+    ).fetchone()
+    listed, silent = row or (0, 0)
+    return f"; {plural(listed, 'host')}" + (f", {silent} of them overdue" if silent else "") if listed else ""
+
+
 def _look(connection: Connection, place: str) -> Look:
     if wrong := unfit(connection):
         return Look(False, f"{place}: {wrong[0]}", wrong[1])
     row = connection.execute(
         """select current_setting('server_version'), current_setting('synchronous_commit'),
                   current_setting('fsync'), pg_size_pretty(pg_database_size(current_database())),
-                  has_database_privilege(current_database(), 'create')"""
+                  has_database_privilege(current_database(), 'create'),
+                  (select count(*) from pg_stat_replication)"""
     ).fetchone()
-    version, commit, sync, size, may_create = row or ("", "", "", "", False)
+    version, commit, sync, size, may_create, standbys = row or ("", "", "", "", False, 0)
     if sync != "on":
         cure = "set fsync = on in postgresql.conf, and restart PostgreSQL"
         return Look(False, f"{place} does not sync to its disk: a power cut destroys it", cure)
     tables = "its tables are there" if applied_to(connection) else "it has no tables yet"
     if not applied_to(connection) and not may_create:
         return Look(False, f"{place}: the user may not make tables there", "grant all on database … to the user")
-    told = f"PostgreSQL {version.split()[0]} at {place}, {size}; {tables}"
+    told = f"PostgreSQL {version.split()[0]} at {place}, {size}; {tables}{_hosts(connection)}"
+    told += f"; {plural(standbys, 'standby')}" if standbys else ""
     # Our own commits say `on` whatever the server says; `off` there only shows what its owner thinks of losing some.
     return Look(True, told if commit != "off" else f"{told}; synchronous_commit is off there, and on for what we store")

@@ -160,31 +160,50 @@ def _hold(connection: Connection, sql: str) -> None:
 # --- the schema ---------------------------------------------------------------------------------------
 
 
-def prepare(connection: Connection) -> None:
-    """Make the tables that are missing. Of several hosts that start at once, one does it and the others wait."""
+def prepare(connection: Connection, known: Sequence[tuple[int, str]] | None = None) -> None:
+    """Make the tables that are missing. Of several hosts that start at once, one does it and the others wait.
+
+    Tables that are there are changed when no host works on them: those of an older version would read them wrongly.
+    """
+    known = known or versions()
     _check(connection)
     made = (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateObject, psycopg.errors.DuplicateTable)
     with suppress(*made):  # by another host, in the same moment
         connection.execute("create table if not exists migration (version bigint primary key, digest text not null)")
     with connection.transaction():
         connection.execute("lock table migration in exclusive mode")
-        current = applied_to(connection)
-        for number, sql in versions():
-            if number > current:
-                connection.execute(schema_for(sql))
-                connection.execute("insert into migration values ($1, $2)", [number, digest(sql)])
+        current = applied_to(connection, known)
+        pending = [(number, sql) for number, sql in known if number > current]
+        if pending and current:
+            _refuse_beside_others(connection)
+        for number, sql in pending:
+            connection.execute(schema_for(sql))
+            connection.execute("insert into migration values ($1, $2)", [number, digest(sql)])
 
 
 def schema_for(sql: str) -> bytes:
     return re.sub(r"\binteger\b", "bigint", plain(sql)).encode()
 
 
-def applied_to(connection: Connection) -> int:
+def _refuse_beside_others(connection: Connection) -> None:
+    working = connection.execute(
+        """select node, version from host where lease_until > extract(epoch from clock_timestamp()) * 1000000
+            order by began_at, id"""
+    ).fetchall()
+    if working:
+        told = ", ".join(f"{node} ({version})" for node, version in working)
+        raise StorageFault(
+            f"this version needs other tables, and hosts of an older one work on them: {told}",
+            hint="agent-worker stop --all, on each of them; then start this one first",
+        )
+
+
+def applied_to(connection: Connection, known: Sequence[tuple[int, str]] | None = None) -> int:
     """The last migration that a database has, 0 for none. Raises UnknownSchema."""
     if connection.execute("select to_regclass('migration')").fetchone() == (None,):
         return 0
     found: dict[int, str] = {row[0]: row[1] for row in connection.execute("select version, digest from migration")}
-    return last_applied(found, versions())
+    return last_applied(found, known or versions())
 
 
 def _check(connection: Connection) -> None:
