@@ -43,7 +43,7 @@ FAMILIES = {
     "responses": ("openai", "/v1", "openai/gpt-5"),
 }
 
-OLD_TEXTS = "what models were sent more than 30 days ago"
+OLD_TEXTS = "texts sent to models more than 30 days ago"
 
 
 def definition(server: ModelServer, family: str, system: str = "You are a worker.") -> str:

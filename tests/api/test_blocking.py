@@ -62,9 +62,9 @@ async def test_where_a_loop_is_running_a_blocking_verb_works_in_its_own_thread()
 
 async def test_a_blocking_verb_in_the_loop_it_would_stop_says_what_to_do() -> None:
     async with agent_worker.local() as workers:
-        with pytest.raises(Refused, match="would stop the loop") as refused:
+        with pytest.raises(Refused, match="would stop the event loop") as refused:
             workers.ask_sync(ANN, "hello")
-        assert "await the verb" in refused.value.hint
+        assert "await the method" in refused.value.hint
 
 
 async def test_one_that_is_open_is_not_opened_again() -> None:

@@ -58,7 +58,7 @@ def test_a_team_of_values_becomes_files_that_work_the_same(tmp_path: Path) -> No
 def test_what_is_there_is_not_overwritten_and_nothing_is_written_half(tmp_path: Path) -> None:
     ann, bob = Agent("ann", script=[says("a")]), Agent("bob", script=[says("b")])
     bob.to_file(tmp_path)
-    with pytest.raises(Refused, match=r"bob\.yaml is there already"):
+    with pytest.raises(Refused, match=r"bob\.yaml already exists"):
         Team("both", agents=[ann, bob]).to_files(tmp_path)
     assert not (tmp_path / ".agents" / "ann.yaml").exists()
 

@@ -158,7 +158,7 @@ async def test_a_type_that_is_none_is_told_before_anybody_is_asked(workers: Work
     class Plain:
         pass
 
-    with pytest.raises(BadInput, match="is no type that an answer can have"):
+    with pytest.raises(BadInput, match="is not a type that an answer can have"):
         await workers.ask(scripted(ALICE, says("x")), "A city?", output=Plain)
 
 

@@ -88,7 +88,7 @@ def files_of(fetched: Fetched) -> list[str]:
 )
 def test_G1s_what_is_not_clearly_a_place_to_fetch_from_is_refused(source: str) -> None:
     assert is_remote(source)
-    with pytest.raises(BadInput, match="is not a place to fetch from"):
+    with pytest.raises(BadInput, match="cannot be fetched from"):
         parse_remote(source)
 
 

@@ -104,7 +104,7 @@ def test_N3_a_model_api_that_redirects_is_not_followed(daemon: Served, guide: Ho
     asked = len(guide.heard)
     state, reason = ended(daemon, agent)
     assert state == "failed"
-    assert "redirects to localhost, which is not followed" in reason
+    assert "redirects to localhost, and redirects are not followed" in reason
     assert KEY not in reason
     assert len(guide.heard) == asked + 1  # and it was not asked again
     assert KEY in str(guide.heard[-1])

@@ -194,7 +194,7 @@ async def test_a_persons_own_edits_are_approved_in_the_inbox(tmp_path: Path) -> 
         service = Service(team.runtime)
         (item,) = await inbox_list(service, project=str(tmp_path / "p"))
         assert (item.kind, item.answers) == ("held", ["approve", "dismiss"])
-        assert await inbox_answer(service, item.id, "approve") == "done; what you wrote holds"
+        assert await inbox_answer(service, item.id, "approve") == "done; your version is in place"
         assert stands(tmp_path) == MINE
 
 

@@ -99,7 +99,7 @@ async def test_N8_work_with_a_hostile_step_fails_with_a_reason_and_its_agent_goe
             await team.idle()
         assert set(await team.states()) == {"failed"}
         reasons = {row["reason"] for row in await team.queue()}
-        assert reasons == {"what is stored of its earlier steps cannot be read (dismiss it, and ask again)"}
+        assert reasons == {"the record of its earlier steps cannot be read (dismiss it, and ask again)"}
         assert {kind for kind, _ in await team.inbox()} == {"failure"}
         team.backends["alice"].then(says("all is well"))
         await team.dm("alice", "and now?")

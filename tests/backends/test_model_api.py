@@ -429,7 +429,7 @@ async def test_a_failure_has_its_class(bench: Bench, family: str, mode: str, kin
 
 async def test_what_is_no_answer_of_a_model_api_is_told_in_words_that_lead_on(bench: Bench) -> None:
     page, cut = await bench.fail("anthropic", "502html"), await bench.fail("anthropic", "cut")
-    assert page.message.endswith(": 502 with a web page instead of an answer: does base_url lead to a model API?")
+    assert page.message.endswith(": 502 with a web page instead of an answer: does base_url point to a model API?")
     assert cut.message.startswith(f"the connection with 127.0.0.1:{bench.server.port} broke off: ")
 
 

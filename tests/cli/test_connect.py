@@ -132,7 +132,7 @@ def test_a_file_that_was_changed_meanwhile_is_left_alone(home: Path) -> None:
     file = place(home, "cursor", "{}")
     edit = planned("cursor", undo=False)
     file.write_text('{"new": 1}')
-    with pytest.raises(Refused, match="changed meanwhile"):
+    with pytest.raises(Refused, match="changed in the meantime"):
         written(edit)
     assert file.read_text() == '{"new": 1}'
 

@@ -166,7 +166,7 @@ def test_a_daemon_that_dies_is_told_with_the_next_command(home: Path) -> None:
         with pytest.raises(AgentWorkerError, match="ended before it had answered") as raised:
             client.request("POST", "/die", {})
         assert "logs" in raised.value.hint
-        with pytest.raises(AgentWorkerError, match="not running any more") as raised:
+        with pytest.raises(AgentWorkerError, match="no longer running") as raised:
             client.request("GET", "/health")
         assert "again" in raised.value.hint
         assert find(home) is None

@@ -102,7 +102,7 @@ def test_U1_a_file_that_others_could_read_is_closed_to_them(home: Path) -> None:
 
 def test_U2_a_home_that_others_may_write_is_refused(home: Path) -> None:
     home.chmod(0o770)
-    with pytest.raises(Refused, match="may be written by others"):
+    with pytest.raises(Refused, match="others can write to"):
         check_home(home)
 
 

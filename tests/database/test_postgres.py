@@ -155,7 +155,7 @@ async def test_a_database_that_sorts_otherwise_is_refused_with_the_command_that_
     cluster: Cluster,
 ) -> None:
     url = cluster.new_database(locale="en")
-    with pytest.raises(StorageFault, match="sorts by the rules of a language") as caught:
+    with pytest.raises(StorageFault, match="sorts by a language's rules") as caught:
         await PostgresDatabase.open(url, Bus())
     assert caught.value.hint.startswith("createdb --template=template0 --locale=C")
 

@@ -182,7 +182,7 @@ def test_Y9_Y14_names_that_could_be_options_paths_or_leaks_are_refused(tmp_path:
 @pytest.mark.parametrize("value", ["sk-ant-secret", "'$'", "$A B", "${KEY}"])
 def test_a_literal_secret_is_refused_and_not_repeated(tmp_path: Path, value: str) -> None:
     message = refusal(tmp_path, f"{MOCK}provider: {{name: x, api_key: '{value.strip(chr(39))}'}}\n")
-    assert "never hold the key itself" in message
+    assert "never contain the key itself" in message
     assert "secret" not in message
     with pytest.raises(ValidationError) as caught:
         AgentDefinition.model_validate({"name": "a", "provider": {"name": "x", "api_key": "sk-secret"}})

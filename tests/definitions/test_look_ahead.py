@@ -32,7 +32,7 @@ def told(path: Path) -> list[str]:
     ("written", "expected"),
     [
         (SDK + "model: antropic/claude", "3:8: model: there is no provider 'antropic' (did you mean anthropic?)"),
-        (SDK + "model: gpt-4o", "3:8: model: model 'gpt-4o' does not say whose it is (write provider/model)"),
+        (SDK + "model: gpt-4o", "3:8: model: model 'gpt-4o' does not name its provider (write provider/model)"),
         (
             SDK + "model: openai/x\nauto_memory: { model: opnai/y }",
             "there is no provider 'opnai' (did you mean openai?)",
@@ -97,9 +97,12 @@ def test_what_can_work_is_not_complained_about(root: Path, written: str) -> None
     ("kickoff", "expected"),
     [
         ("@alicia please review", '2:10: kickoff: nobody here is called alicia (did you mean "alice"?)'),
-        ("please review", "2:10: kickoff: calls on nobody, so nobody would work (name a member in it: @alice; or say"),
+        (
+            "please review",
+            "2:10: kickoff: calls on nobody, so nobody would start working (name a member in it: @alice; or say",
+        ),
         ("`@alice` is code, @user is you", "calls on nobody"),
-        ("@alice and @zoe", "nobody here is called zoe (members: alice, bob; in `back-ticks` it is no call)"),
+        ("@alice and @zoe", "nobody here is called zoe (members: alice, bob; in `back-ticks` it calls on nobody)"),
     ],
 )
 def test_a_kickoff_for_nobody_is_found(root: Path, kickoff: str, expected: str) -> None:

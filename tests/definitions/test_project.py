@@ -72,7 +72,7 @@ def test_one_bad_file_does_not_stop_the_others(root: Path) -> None:
     assert list(project.workflows) == ["other"]
     bad_agent, bad_workflow = told(project)
     assert ".agents/bob.yaml:1:10: backend" in bad_agent
-    assert "agent bob has problems of its own (fix .agents/bob.yaml first)" in bad_workflow
+    assert "agent bob has problems (fix .agents/bob.yaml first)" in bad_workflow
 
 
 def test_a_broken_edit_keeps_the_last_good_definition(root: Path) -> None:
@@ -177,7 +177,7 @@ def test_Y21_a_definition_that_is_a_link_out_of_the_project_is_refused(root: Pat
     target = write(root.parent, "outside.yaml", MOCK)
     (root / ".agents/mallory.yaml").symlink_to(target)
     project = load_project(root)
-    assert told(project) == [".agents/mallory.yaml:1:1: leads out of the project"]
+    assert told(project) == [".agents/mallory.yaml:1:1: points outside the project"]
 
 
 def test_two_project_files_are_one_too_many(root: Path) -> None:

@@ -101,7 +101,7 @@ def test_texts_of_every_shape(text: str, changes: dict[str, Any], after: str) ->
     ],
 )
 def test_what_would_say_something_else_is_refused(text: str, changes: dict[str, Any]) -> None:
-    with pytest.raises(BadInput, match="cannot be changed from here"):
+    with pytest.raises(BadInput, match="that we cannot edit"):
         rewritten(text, changes, file="f")
 
 

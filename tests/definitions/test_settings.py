@@ -45,7 +45,7 @@ def test_every_setting_has_a_default_that_can_be_written_and_says_what_it_does()
         ("tries: 99", "settings.tries: must be at most 10"),
         ("smart_send: 1kB", "settings.smart_send: must be at least 1024"),
         ("smart_send: lots", "settings.smart_send: must be a size"),
-        ("runs_at_once: 100", "settings.runs_at_once: belongs to the user, not to a project"),
+        ("runs_at_once: 100", "settings.runs_at_once: is up to the user, not a project"),
     ],
 )
 def test_a_wrong_key_or_value_is_told_with_its_line(tmp_path: Path, written: str, words: str) -> None:

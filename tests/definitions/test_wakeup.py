@@ -60,20 +60,20 @@ def test_the_zone_is_said_with_the_time() -> None:
 @pytest.mark.parametrize(
     ("written", "message", "hint"),
     [
-        ("soon", "must be a time that comes again", FORMS),
-        ("every so often", "must be a time that comes again", FORMS),
-        ("every", "must be a time that comes again", FORMS),
-        ("", "must be a time that comes again", FORMS),
-        ("one two three four five", "must be a time that comes again", FORMS),
-        ("2 hours", "must be a time that comes again", FORMS),
+        ("soon", "must be a time that recurs", FORMS),
+        ("every so often", "must be a time that recurs", FORMS),
+        ("every", "must be a time that recurs", FORMS),
+        ("", "must be a time that recurs", FORMS),
+        ("one two three four five", "must be a time that recurs", FORMS),
+        ("2 hours", "must be a time that recurs", FORMS),
         ("every 5 seconds", "must be at least 10s", ""),
         ("every 400 days", "must be at most 366d", FORMS),
-        ("blursdays at 9", "does not name days that are known", FORMS),
-        ("daily at 25", "does not name a time of the day", "such as 7, 8:30, 17:05 or 9am"),
-        ("daily at 13pm", "does not name a time of the day", "such as 7, 8:30, 17:05 or 9am"),
-        ("daily", "says the days and not the time", "such as daily at 9"),
-        ("weekdays", "says the days and not the time", "such as weekdays at 9"),
-        ("every monday", "says the days and not the time", "such as every monday at 9"),
+        ("blursdays at 9", "does not name known days", FORMS),
+        ("daily at 25", "does not name a time of day", "such as 7, 8:30, 17:05 or 9am"),
+        ("daily at 13pm", "does not name a time of day", "such as 7, 8:30, 17:05 or 9am"),
+        ("daily", "names days but no time", "such as daily at 9"),
+        ("weekdays", "names days but no time", "such as weekdays at 9"),
+        ("every monday", "names days but no time", "such as every monday at 9"),
         ("daily at 9 and 17:30", "has times with different minutes", "write the same minute for all, or a cron line"),
         ("99 * * * *", "is not a cron line: Bad minute", FORMS),
     ],
@@ -86,5 +86,5 @@ def test_what_is_no_time_is_answered_with_what_can_be_written(written: str, mess
 
 
 def test_a_zone_has_no_meaning_for_a_rest_in_words_either() -> None:
-    with pytest.raises(ValidationError, match="no meaning for an interval"):
+    with pytest.raises(ValidationError, match="makes no sense for an interval"):
         Schedule(wakeup="every 2h", tz="UTC")

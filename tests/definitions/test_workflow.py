@@ -112,7 +112,7 @@ def test_two_programs_edit_the_same_checkout_only_if_they_shall(
 
 
 def test_M14_two_members_are_not_told_apart_by_case(tmp_path: Path) -> None:
-    assert "agents.ALICE: this name is here twice" in refusal(
+    assert "agents.ALICE: this name appears twice" in refusal(
         tmp_path, "agents: {alice: {ref: alice}, ALICE: {ref: alice}}"
     )
 
@@ -207,7 +207,7 @@ def test_every_placeholder_is_looked_up(tmp_path: Path) -> None:
     ):
         assert right in text
         message = refusal(tmp_path, text.replace(right, wrong))
-        assert "to fill in" in message or "asks for no name" in message
+        assert "to fill in" in message or "names nothing" in message
 
 
 SECRETS = re.findall(

@@ -30,11 +30,11 @@ def test_a_schedule_is_an_interval_a_cron_line_or_a_moment(tmp_path: Path, sched
     ("more", "words"),
     [
         ("kickoff: x\nschedule: { wakeup: 9s }", "at least 10s"),
-        ("kickoff: x\nschedule: { wakeup: soon }", "must be a time that comes again"),
+        ("kickoff: x\nschedule: { wakeup: soon }", "must be a time that recurs"),
         ("kickoff: x\nschedule: {}", "exactly one of wakeup, at"),
-        ("kickoff: x\nschedule: { wakeup: 5m, workspace: review }", "has no place here"),
-        ("kickoff: x\nschedule: { wakeup: 5m, tz: UTC }", "no meaning for an interval"),
-        ("schedule: { wakeup: 5m }", "has nothing to say"),
+        ("kickoff: x\nschedule: { wakeup: 5m, workspace: review }", "does not belong here"),
+        ("kickoff: x\nschedule: { wakeup: 5m, tz: UTC }", "makes no sense for an interval"),
+        ("schedule: { wakeup: 5m }", "says nothing"),
         (
             "kickoff: x\nparams: [{ name: what, required: true }]\nschedule: { wakeup: 5m }",
             "the param what is required",

@@ -68,7 +68,7 @@ async def test_the_story_happens_as_it_is_told(tmp_path: Path, clock: TestClock)
         await soul.soul_rollback(service, "carol", 1, project=here)
         assert (carol.home / "soul.yaml").read_text() == before
         assert [v.number for v in (await carol.soul()).versions] == [1, 2, 3]
-        assert "Go back to it" in await page_of(service, here)
+        assert "Go back to this" in await page_of(service, here)
         deeds = [(e.who, e.deed) for e in (await audit_show(service, project=here)).entries if "soul" in e.about]
         assert deeds == [("guard", "proposed"), ("user", "approved"), ("user", "rolled_back")]
 

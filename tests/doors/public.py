@@ -24,7 +24,7 @@ def public(home: Path) -> None:
 
 def port_of(daemon: Served) -> int:
     """Where the tunnel leads to; after a restart another."""
-    found = eventually(lambda: re.findall(r"are heard on 127\.0\.0\.1:(\d+)", daemon.log()))
+    found = eventually(lambda: re.findall(r"answers for \S+ on 127\.0\.0\.1:(\d+)", daemon.log()))
     return int(found[-1])
 
 

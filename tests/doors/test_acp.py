@@ -130,7 +130,7 @@ async def test_what_was_given_along_is_in_the_message_and_pictures_are_refused(d
         await door.agent.prompt(session_id=session, prompt=prompt)
         (line, _) = daemon.client.request("GET", daemon.query(f"/messages?at=@alice:{session}"))[1]
         assert line["text"] == "read this:\n\nfile:///notes.md:\n```\nthe notes\n```\n [a.py](file:///a.py)"
-        with pytest.raises(RequestError, match="image is not taken here"):
+        with pytest.raises(RequestError, match="image is not supported here"):
             await door.agent.prompt(session_id=session, prompt=[image_block("AAAA", "image/png")])
 
 
@@ -334,7 +334,7 @@ async def test_it_says_how_to_log_in_and_needs_nothing_for_it(daemon: Served) ->
         (way,) = greeting.auth_methods
         assert "agent-worker key set" in (way.description or "")
         await door.agent.authenticate(method_id=way.id)
-        with pytest.raises(RequestError, match="no way other"):
+        with pytest.raises(RequestError, match="no login method other"):
             await door.agent.authenticate(method_id="other")
 
 
@@ -342,7 +342,7 @@ async def test_a_directory_with_nobody_in_it_says_what_to_do(daemon: Served, tmp
     async with opened(daemon) as door:
         with pytest.raises(RequestError, match="agent-worker init"):
             await door.agent.new_session(cwd=str(tmp_path), mcp_servers=[])
-        with pytest.raises(RequestError, match="not a whole path"):
+        with pytest.raises(RequestError, match="not a full path"):
             await door.agent.new_session(cwd="project", mcp_servers=[])
 
 

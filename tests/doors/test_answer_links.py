@@ -73,7 +73,7 @@ async def test_an_answer_by_link_reaches_who_asked_and_the_link_is_used_up(tmp_p
         (call,) = await one.team.calls(tool="ask_user")
         assert "dark blue" in call["result"]
         for _ in range(2):
-            with pytest.raises(DeadLink, match="this link was used"):
+            with pytest.raises(DeadLink, match="this link was already used"):
                 await answer_by_link(one.service, secret, "answer", "red")
 
 
@@ -94,9 +94,9 @@ async def test_a_link_ends_after_three_days_and_is_of_no_use_when_the_item_was_s
         unused = await one.secret()
         await answer_by_link(one.service, await one.secret(), "dismiss")
         for secret in (old, unused):
-            with pytest.raises(DeadLink, match="settled meanwhile"):
+            with pytest.raises(DeadLink, match="has been settled"):
                 await answer_by_link(one.service, secret, "answer", "red")
-        with pytest.raises(DeadLink, match="not known here"):
+        with pytest.raises(DeadLink, match="unknown here"):
             await linked_item(one.service, "x" * 43)
 
 
@@ -104,7 +104,7 @@ async def test_a_link_is_for_what_was_told_and_for_nothing_else(tmp_path: Path) 
     async with asked(tmp_path, *ASKS()) as one:
         secret = await one.secret()
         await one.team.change("inbox_item", text="may I delete everything?")
-        with pytest.raises(DeadLink, match="what is asked has changed"):
+        with pytest.raises(DeadLink, match="the question has changed"):
             await answer_by_link(one.service, secret, "answer", "red")
         with pytest.raises(BadInput, match="approve does not settle it"):
             await answer_by_link(one.service, await one.secret(), "approve")
@@ -184,10 +184,10 @@ def test_a_form_shows_what_is_asked_as_text_and_takes_the_answer_once(elsewhere:
     assert b"<button>dark blue</button>" in shown.body
     assert elsewhere.waiting(), "to look is not to answer"
     taken = answer(elsewhere.port, secret, action="answer", text="dark blue")
-    assert (taken.status, b"Your answer was taken." in taken.body) == (200, True)
+    assert (taken.status, b"Your answer was accepted." in taken.body) == (200, True)
     assert not elsewhere.waiting()
     again = answer(elsewhere.port, secret, action="answer", text="red")
-    assert (again.status, b"this link was used" in again.body) == (409, True)
+    assert (again.status, b"this link was already used" in again.body) == (409, True)
 
 
 def test_the_page_is_shut_off_from_everything_else(elsewhere: Elsewhere) -> None:
@@ -254,11 +254,11 @@ def test_on_a_phone_the_link_shows_buttons_and_one_of_them_answers(elsewhere: El
         page.on("console", lambda told: complaints.append(told.text) if told.type == "error" else None)
         page.goto(link)
         page.get_by_role("button", name="dark blue").click()
-        page.get_by_text("Your answer was taken.").wait_for()
+        page.get_by_text("Your answer was accepted.").wait_for()
         assert "#" not in page.url
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.goto(link)
-        page.get_by_text("this link was used").wait_for()
+        page.get_by_text("this link was already used").wait_for()
         browser.close()
     assert not [each for each in complaints if "status of 4" not in each]
     assert not elsewhere.waiting()

@@ -177,11 +177,11 @@ def test_a_webhook_starts_a_review_whose_question_is_answered_from_a_phone_thoug
     sent = reach(port_of(daemon), "POST", "/hooks/project/github", body, kind=kind, host=HOST, **headers)
     assert sent.status == 202
     assert eventually(lambda: daemon.read(stored.inbox, kind="question", state="open"))
-    listens = daemon.log().count("are heard on")
+    listens = daemon.log().count("listening for webhooks")
     kill_daemon(daemon.home, daemon.client.found)
     before = len(daemon.read(stored.workspaces, workflow="check"))
     connect(home=daemon.home, command=daemon_command(HOOK_SECRET=SECRET), patience=PATIENCE)
-    assert eventually(lambda: daemon.log().count("are heard on") > listens)
+    assert eventually(lambda: daemon.log().count("listening for webhooks") > listens)
     again = reach(port_of(daemon), "POST", "/hooks/project/github", body, kind=kind, host=HOST, **headers)
     assert json.loads(again.body)["accepted"][0]["does"] == "repeated"
     assert len(daemon.read(stored.workspaces, workflow="check")) == before

@@ -225,7 +225,7 @@ async def test_a_trigger_does_nothing_until_it_is_approved(hooked: Open, tmp_pat
         status, told = await here.post(pull(7))
         assert (status, told["error"]["code"]) == (403, "untrusted")
         assert (
-            "whoever signs with $HOOK_SECRET starts check by the webhook github, up to 60 times an hour"
+            "anyone who signs with $HOOK_SECRET starts check by the webhook github, up to 60 times an hour"
             in (told["error"]["message"])
         )
         assert await here.team.read(stored.hook_deliveries) == []
@@ -385,7 +385,7 @@ async def test_gitlab_may_send_its_token_instead(hooked: Open) -> None:
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
-        ("secret: the-secret-itself", "triggers.github.secret: must refer to an environment variable, never hold"),
+        ("secret: the-secret-itself", "triggers.github.secret: must name an environment variable, never contain"),
         ("secret: $S\n    params: { nummer: a }", "no such param"),
         ("secret: $S\n    params: { nummer: a }", 'did you mean "number"?'),
         ("secret: $S", "the param number is required"),

@@ -153,7 +153,7 @@ def test_a_mistake_in_the_file_stops_nothing_and_is_told_with_its_line(tmp_path:
         assert (answer.status, "url: is required for ntfy" in answer.json["error"]["message"]) == (422, True)
         (daemon.home / "notify.yaml").unlink()
         answer = daemon.ask("POST", "/notifications/test", body={"project": str(daemon.project)})
-        assert "you are told nowhere yet" in answer.json["error"]["message"]
+        assert "no notifications are set up yet" in answer.json["error"]["message"]
 
 
 NIGHT = Sink.model_validate({"to": "command", "command": "true", "quiet": "22:00-07:00"})

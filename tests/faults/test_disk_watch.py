@@ -91,7 +91,8 @@ async def test_G6_the_person_is_warned_once_and_the_warning_goes_by_itself(tmp_p
         await team.elapse(3 * LOOK)
         ((_, text),) = await team.inbox()
         assert text == (
-            "only 199 MB is free on the disk: no new run begins below 200 MB. What can go: agent-worker gc --dry-run"
+            "only 199 MB is free on the disk: no new run starts below 200 MB. "
+            "What you can remove: agent-worker gc --dry-run"
         )
         assert (await status(service, str(tmp_path / "p"))).disk.state == "stopped"
         disk.free = 1000 * MB

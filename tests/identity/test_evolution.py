@@ -58,7 +58,7 @@ async def test_what_is_approved_is_in_the_next_prompt_and_in_the_audit(alice: Li
     assert alice.written() == {"role": "reviewer", "principles": ["Explain the why", "Always explain the trade-offs"]}
     assert await alice.team.inbox() == []
     assert await audited(alice) == [("guard", "proposed"), ("user", "approved")]
-    with pytest.raises(Refused, match="approved already"):
+    with pytest.raises(Refused, match="already approved"):
         await alice.evolution.approve((await alice.proposals())[0])
 
 
@@ -120,7 +120,7 @@ async def test_auto_makes_additions_two_a_week_at_most_and_tells(free: Life) -> 
     ]
     assert [each.state for each in await free.proposals()] == ["approved", "approved", "open"]
     told = [(kind, text.split("\n")[0]) for kind, text in await free.team.inbox()]
-    assert told.count(("drift", "alice has taken this into its soul (soul_evolution is auto):")) == 2
+    assert told.count(("drift", "alice has added this to its soul (soul_evolution is auto):")) == 2
     assert told.count(("soul", "The soul of alice should grow:")) == 1
     assert ("guard", "evolved") in await audited(free)
 

@@ -282,7 +282,7 @@ def test_A6_what_is_released_is_no_longer_from_outside(home: Root) -> None:
 def test_D8_what_is_released_does_not_replace_what_is_remembered(home: Root) -> None:
     by_hand(home, "working", "editor: emacs\n")
     memory.hold_back(home, HELD, when=NOW)
-    with pytest.raises(Refused, match="is remembered already"):
+    with pytest.raises(Refused, match="is already remembered"):
         memory.release(home, "editor")
     assert known(home) == {"editor": "emacs"}
 

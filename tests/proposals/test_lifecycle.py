@@ -448,7 +448,7 @@ async def test_M12_who_is_no_member_any_more_is_given_no_role(team: Team) -> Non
     await team.write(workspace_state.add_members, team.workspace.id, left)
     await vote(team, "bob", "carol")
     assert (await team.read(workspace_rows.get, team.workspace.id))["coordinator"] == ""
-    assert (await decisions(team))[0].endswith("carol is not a member any more, so nothing changes.")
+    assert (await decisions(team))[0].endswith("carol is no longer a member, so nothing changes.")
 
 
 async def test_M13_an_owner_that_the_file_has_named_meanwhile_stays_the_owner(team: Team) -> None:
@@ -612,7 +612,7 @@ async def test_M14_another_agent_with_the_name_of_a_voter_has_no_vote(team: Team
 
 async def test_M12_a_vote_that_comes_after_the_time_and_before_the_end_does_not_count(team: Team) -> None:
     made = await propose(team)
-    with pytest.raises(Refused, match="the time of proposal 1 is up"):
+    with pytest.raises(Refused, match="the time for proposal 1 is up"):
         await team.write(lifecycle.cast, team.workspace.id, 1, "tree", by=voter(team, "bob"), now=made.expires_at)
 
 
@@ -640,7 +640,7 @@ async def test_M12_one_request_leads_to_so_many_proposals_and_no_more(team: Team
         ({"voters": ["alice", "user"]}, "everybody votes on a role"),
         ({"quorum": 1}, "more than half must vote"),
         ({"voters": ["alice", "bob", "carol", "user"], "quorum": 2}, "more than half must vote"),
-        ({"fallback": "alice"}, "by votes alone"),
+        ({"fallback": "alice"}, "only votes can give a role"),
     ],
 )
 async def test_M20_an_agent_that_asks_for_a_role_chooses_neither_voters_nor_fallback(

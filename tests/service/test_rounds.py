@@ -111,7 +111,7 @@ async def test_a_file_with_a_mistake_is_named_and_nothing_is_moved(here: House) 
     (working.parent / "archive.yaml").write_text("a: [")
     with pytest.raises(AgentWorkerError, match="archive") as error:
         await here.do("memory_rounds", name="alice")
-    assert "mend the file" in error.value.hint
+    assert "fix the file" in error.value.hint
     assert kept(working) == ENDED
 
 

@@ -119,7 +119,7 @@ async def test_who_finds_all_slots_taken_waits_for_one(opened: Open) -> None:
         await watched.team.elapse(1)
         wait = await watched.waiting("bob")
         assert (wait.what, wait.since, wait.until) == ("slot", watched.at(1), None)
-        assert wait.reason == "1 run may go on at once, and all of them do"
+        assert wait.reason == "the limit of 1 run at once is reached"
         await watched.team.elapse(100)
         assert watched.events("bob") == ["slot", ""]
         assert await watched.team.states() == ["done", "done"]
@@ -217,7 +217,7 @@ async def test_Q8_who_is_never_let_in_has_failed_after_as_long_as_the_user_says(
         assert await watched.team.states() == ["queued"]
         await watched.team.elapse(2)
         assert await watched.team.states() == ["failed"]
-        reason = "it waited 60 seconds for its model: its provider lets nobody with this key in"
+        reason = "it waited 60 seconds for its model: its provider lets nobody in with this key"
         assert (await watched.team.texts())[-1] == f"bob failed: {reason}"
         assert [row["state"] for row in await watched.team.deliveries()] == ["failed"]
         assert (await watched.agent("bob")).state == "idle"
@@ -315,11 +315,11 @@ async def test_Q10_whoever_cancels_work_between_two_tries_is_told_that_it_had_be
         receipt = await watched.team.post("user", "@alice go")
         await watched.team.still()
         (cancelled,) = await work_cancel(watched.service, receipt.id)
-        assert cancelled.told == "it had begun, and will not go on; what it had done stays"
+        assert cancelled.told == "it had begun, and will not continue; what it had done stays"
         await watched.team.still()
-        assert (await watched.team.texts())[-1] == "alice was cancelled: a person does not want it any more"
+        assert (await watched.team.texts())[-1] == "alice was cancelled: a person no longer wants it"
         (run,) = await runs_list(watched.service, watched.root)
-        assert (run.state, run.reason) == ("cancelled", "a person does not want it any more")
+        assert (run.state, run.reason) == ("cancelled", "a person no longer wants it")
         assert run.ended_at is not None
 
 
@@ -329,7 +329,7 @@ async def test_Q10_work_that_waits_for_the_person_can_be_cancelled_and_its_quest
         await watched.team.post("user", "@alice paint it")
         await watched.team.elapse(5)
         (cancelled,) = await work_cancel(watched.service, await only_work(watched, "alice"))
-        assert (cancelled.was, cancelled.told) == ("waiting", "it waited for you, and what it had asked is withdrawn")
+        assert (cancelled.was, cancelled.told) == ("waiting", "it was waiting for you, and its question is withdrawn")
         await watched.team.still()
         assert await inbox_list(watched.service, watched.root) == []
         assert (await watched.agent("alice")).state == "idle"
@@ -363,12 +363,12 @@ async def test_what_is_over_or_unknown_cannot_be_cancelled(opened: Open) -> None
         watched.team.backends["alice"].then(says("done"))
         receipt = await watched.team.dm("alice", "go")
         await watched.team.still()
-        with pytest.raises(Refused, match="it is over already: done"):
+        with pytest.raises(Refused, match="it is already over: done"):
             await work_cancel(watched.service, receipt.id)
         watched.team.backends["alice"].then(says("that too"))
         posted = await watched.team.post("user", "@alice and this")
         await watched.team.still()
-        with pytest.raises(Refused, match="it is over already: done"):
+        with pytest.raises(Refused, match="it is already over: done"):
             await work_cancel(watched.service, posted.id)
         with pytest.raises(NotFound):
             await work_cancel(watched.service, "i_nothing")

@@ -76,7 +76,7 @@ def test_a_kickoff_that_names_nobody_here_is_refused_as_validate_does(
     terminal: Terminal, command: str, desk: str
 ) -> None:
     write(terminal, f"{ANN}{desk}kickoff: '@zoe look at the door'\n")
-    told = "kickoff: nobody here is called zoe (members: ann; in `back-ticks` it is no call)"
+    told = "kickoff: nobody here is called zoe (members: ann; in `back-ticks` it calls on nobody)"
     assert told in terminal.run("validate").stderr
     done = terminal.run(command, "solo")
     assert done.returncode == 2, done.stdout

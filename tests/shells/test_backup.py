@@ -70,7 +70,7 @@ def test_a_damaged_database_is_refused_with_the_way_out_and_doctor_recovers_it(t
         assert (found["ok"], found["found"][:9]) == (False, "damaged: ")
         fixed = check(terminal, "doctor", "--fix")
         assert "5 of 5 messages recovered" in fixed["found"]
-        assert "what was still to be done could not be read" in fixed["found"]
+        assert "unfinished work could not be read" in fixed["found"]
         assert not fixed["ok"], "something is lost"
         (kept,) = daemon.home.glob("state.db.damaged-*")
         assert kept.read_bytes() == damaged
@@ -110,7 +110,7 @@ def test_a_disk_without_workspace_is_told_everywhere_and_messages_are_still_acce
         terminal = Terminal(daemon)
         terminal.says("start", "review")
         assert "woke alice" in terminal.says("send", "@review", "@alice hello")
-        assert "no new run begins below 9000000 GB" in terminal.says("status")
+        assert "no new run starts below 9000000 GB" in terminal.says("status")
         assert terminal.json("status")["disk"]["state"] == "stopped"
         doctor = terminal.run("doctor", "--json", **full)
         (disk,) = [check for check in json.loads(doctor.stdout) if check["check"] == "disk"]

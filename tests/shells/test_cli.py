@@ -86,7 +86,7 @@ def test_an_agent_is_made_looked_at_edited_and_deleted(terminal: Terminal) -> No
     assert 'did you mean "max_steps"?' in wrong.stderr
     again = terminal.run("agent", "create", "Dora", "--backend", "mock")
     assert again.returncode == 2
-    assert "there is an agent" in again.stderr
+    assert "there is already an agent" in again.stderr
     assert "deleted" in terminal.says("agent", "delete", "dora", "--yes")
     assert not Path(made["file"]).exists()
     assert terminal.run("agent", "info", "dora").returncode == 2

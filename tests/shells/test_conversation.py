@@ -99,7 +99,7 @@ def test_an_answer_that_is_none_of_the_options_is_meant_when_it_is_given_twice(t
     with terminal.on_screen("ask", who, "paint it") as screen:
         screen.sees("your answer (1–2): ")
         screen.types("green")
-        screen.sees("'green' is not an option; type it once more")
+        screen.sees("'green' is not an option; type it again")
         screen.types("green")
         screen.sees("✓ green")
         assert screen.ends() == 0
@@ -138,7 +138,7 @@ def test_an_approval_holds_once_for_the_run_or_always_for_exactly_this(terminal:
         assert eventually(lambda: items(terminal, "approval")), "another call is another matter"
         terminal.says("inbox", "approve", str(items(terminal, "approval")[0]["number"]))
         assert asking.communicate(timeout=PATIENCE)[0] == "asked\n"
-    assert "is asked about again" in terminal.says("inbox", "revoke", allowed["digest"][:8])
+    assert "you will be asked again about" in terminal.says("inbox", "revoke", allowed["digest"][:8])
     assert terminal.json("inbox", "allowed") == []
 
 
@@ -164,7 +164,7 @@ def test_where_nobody_can_answer_it_is_said_what_it_waits_for_and_the_work_is_ke
     assert asked.stderr == (
         "waiting for you: in-ci asks: Which **colour**? (red / blue)"
         f' → agent-worker inbox answer {item["number"]} "…"\n'
-        "it is kept, and goes on after that; what comes of it: agent-worker peek in-ci (to wait here: --wait)\n"
+        "it is kept, and continues after that; to see the result: agent-worker peek in-ci (to wait here: --wait)\n"
     )
     assert terminal.says("peek", who)[6:] == "user paint it (waiting)\n"
     terminal.says("inbox", "answer", str(item["number"]), "red")
@@ -179,7 +179,7 @@ def test_a_team_that_waits_where_nobody_can_answer_is_kept(terminal: Terminal) -
     (item,) = items(terminal, "question")
     assert done.returncode == 4
     assert f'→ agent-worker inbox answer {item["number"]} "…"' in done.stderr
-    assert "what comes of it: agent-worker peek @unattended" in done.stderr
+    assert "to see the result: agent-worker peek @unattended" in done.stderr
     terminal.says("inbox", "answer", str(item["number"]), "red")
     assert eventually(lambda: "I see" in terminal.says("peek", "@unattended"))
 
@@ -199,7 +199,7 @@ def test_ctrl_c_says_what_goes_on(terminal: Terminal) -> None:
         screen.sees("busy is thinking")
         screen.interrupts()
         assert screen.ends() == 130
-    assert "busy goes on; its answer will be in: agent-worker peek busy" in screen.shown
+    assert "busy carries on; its answer will be in: agent-worker peek busy" in screen.shown
     (cancel,) = [line for line in screen.shown.splitlines() if "agent-worker cancel" in line]
     assert "cancelled" in terminal.says("cancel", cancel.split()[-1])
 
@@ -211,7 +211,7 @@ def test_asking_ends_when_the_agent_is_stopped(terminal: Terminal) -> None:
     terminal.says("stop", who)
     out, err = asking.communicate(timeout=PATIENCE)
     assert (asking.returncode, out) == (1, "")
-    assert "halted does not work any more: stopped by a person; what you asked is kept" in err
+    assert "halted is no longer working: stopped by a person; your question is kept" in err
 
 
 def test_what_comes_through_a_pipe_is_added_to_the_message(terminal: Terminal) -> None:
@@ -261,7 +261,7 @@ def test_ctrl_c_says_what_stopped(terminal: Terminal) -> None:
         screen.sees("ann is thinking… 1 s")
         screen.interrupts()
         assert screen.ends() == 130
-    assert "long was stopped: nobody works there any more" in screen.shown
+    assert "long was stopped: nobody is working there now" in screen.shown
     assert terminal.json("status", "@long")["state"] == "stopped"
 
 
@@ -338,7 +338,7 @@ def test_one_talks_with_a_team_and_is_told_when_nobody_was_called(terminal: Term
         screen.sees("ann here I am")
         screen.interrupts()
         assert screen.ends() == 0
-    assert "room goes on" in screen.shown
+    assert "room carries on" in screen.shown
     sent = terminal.run("send", "@room", "is nobody there?")
     assert "nobody was called on; @ann and @ben are here" in sent.stderr
     terminal.says("stop", "@room")
@@ -404,5 +404,5 @@ def test_work_that_a_daemon_leaves_behind_is_said_to_go_on(tmp_path: Path) -> No
             kill_daemon(daemon.home, daemon.client.found)
             screen.sees("ended before it had answered")
             assert screen.ends() == 2
-        told = "it is kept, and goes on once the daemon runs again, which this does: agent-worker peek slow"
+        told = "it is kept, and continues once the daemon runs again; this starts it: agent-worker peek slow"
         assert told in " ".join(screen.stays.split())

@@ -239,7 +239,7 @@ def test_an_agent_whose_file_is_broken_is_said_to_be_with_the_line_and_can_be_de
     refused = terminal.run("ask", "brix", "hello")
     assert (refused.returncode, ".agents/brix.yaml:2:1: modle" in refused.stderr) == (2, True)
     told = terminal.says("agent", "delete", "brix", "--yes")
-    assert told == "brix was deleted: .agents/brix.yaml is gone, and nothing else\n"
+    assert told == "brix was deleted: only .agents/brix.yaml is gone\n"
     assert not file.exists()
     assert eventually(lambda: "brix" not in terminal.says("ls"))
 
@@ -265,7 +265,7 @@ def test_a_workflow_whose_file_is_broken_is_said_to_be_with_the_line_and_not_mis
 def test_an_instance_may_be_named_as_it_is_in_addresses(terminal: Terminal) -> None:
     assert terminal.says("start", "review:pr-7", "--background").startswith("review:pr-7 is running with ")
     refused = terminal.run("run", "review:pr-7", "--tag", "pr-8")
-    assert "two tags are given: pr-7 and pr-8" in refused.stderr
+    assert "you gave two tags: pr-7 and pr-8" in refused.stderr
     terminal.says("stop", "@review:pr-7")
 
 
@@ -277,7 +277,7 @@ def test_an_item_of_the_inbox_says_what_settles_it(terminal: Terminal) -> None:
         terminal.run("ask", "keyless", "hi", "--trust")
         item = next(each for each in json.loads(terminal.says("inbox", "--json")) if each["kind"] == "key")
         refused = terminal.run("inbox", "retry", str(item["number"]))
-        assert "this goes on by itself once its key is set" in refused.stderr
+        assert "this continues once its key is set" in refused.stderr
         assert f"agent-worker inbox dismiss {item['id']}" in refused.stderr
         assert "no key was given" in terminal.run("key", "set", "MINE").stderr
         terminal.says("inbox", "dismiss", str(item["number"]))

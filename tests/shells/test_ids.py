@@ -69,7 +69,7 @@ def test_where_a_message_in_a_channel_went_is_told(terminal: Terminal) -> None:
     called = terminal.json("send", "@review", "@bob look")["id"]
     assert eventually(lambda: "bob  done   r_" in terminal.says("trace", called))
     nobody = terminal.json("send", "@review", "hello all")["id"]
-    assert terminal.says("trace", nobody) == "it was delivered to nobody: it calls on no member\n"
+    assert terminal.says("trace", nobody) == "it went to nobody: it calls on no member\n"
 
 
 @pytest.mark.parametrize("command", [("trace", "m_zzz"), ("explain", "r_zzz"), ("cancel", "i_zzz"), ("trace", "hello")])
@@ -95,12 +95,12 @@ def test_a_beginning_that_several_have_is_told_with_them(terminal: Terminal) -> 
     terminal.says("ask", "alice", "two")
     done = terminal.run("explain", "r_")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: r_ may be any of ")
+    assert done.stderr.startswith("error: r_ could be any of ")
     assert "hint: type more of it" in done.stderr
 
 
 def test_work_is_cancelled_by_the_beginning_of_its_id(terminal: Terminal, question: dict[str, Any]) -> None:
-    assert "it waited for you" in terminal.says("cancel", question["id"][:-1])
+    assert "it was waiting for you" in terminal.says("cancel", question["id"][:-1])
 
 
 def test_ids_are_completed(terminal: Terminal, question: dict[str, Any]) -> None:

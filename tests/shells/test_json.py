@@ -164,7 +164,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
 
 
 def parsed(text: str) -> object:
-    """One value, or one in each line for what goes on as it happens."""
+    """One value, or one per line for what goes on as it happens."""
     try:
         return json.loads(text)
     except ValueError:

@@ -61,7 +61,7 @@ async def test_work_without_a_key_waits_says_what_to_type_and_goes_on_once_it_is
         assert "agent-worker key set openai" in item["text"]
         assert "keys: none" in (await asyncio.to_thread(terminal.run, "doctor")).stdout
         receipt = await told(terminal, "key", "set", "openai", stdin=f"{KEY}\n")
-        assert receipt == "OPENAI_API_KEY is stored; what waited for it goes on (1 agent)\n"
+        assert receipt == "OPENAI_API_KEY is stored; what waited for it continues (1 agent)\n"
         await state_is(terminal.daemon, "idle")
         assert used(server) == [KEY]
         assert await inbox(terminal) == []
@@ -69,7 +69,7 @@ async def test_work_without_a_key_waits_says_what_to_type_and_goes_on_once_it_is
         doctor = (await asyncio.to_thread(terminal.run, "doctor")).stdout
         assert listed == "OPENAI_API_KEY (openai): from the store (agent-worker key set)\n"
         assert "keys: OPENAI_API_KEY, from the store" in doctor
-        assert await told(terminal, "key", "remove", "openai") == "OPENAI_API_KEY is not stored any more\n"
+        assert await told(terminal, "key", "remove", "openai") == "OPENAI_API_KEY is no longer stored\n"
         await told(terminal, "send", "alice", "again")
         assert (await state_is(terminal.daemon, "waiting"))["waiting"]["what"] == "key"
         everything = listed + doctor + receipt + terminal.daemon.log() + str(terminal.daemon.read(stored.runs))
@@ -165,6 +165,6 @@ async def test_a_key_in_the_command_line_is_refused_and_so_is_one_of_nobody(tmp_
         unknown = await asyncio.to_thread(terminal.run, "key", "set", "opneai", stdin=KEY)
         missing = await asyncio.to_thread(terminal.run, "key", "remove", "groq")
     assert (typed.returncode, unknown.returncode, missing.returncode) == (2, 2, 2)
-    assert "does not belong in a command line" in typed.stderr
+    assert "does not belong on the command line" in typed.stderr
     assert "did you mean: agent-worker key set openai" in unknown.stderr
     assert "no key is stored under GROQ_API_KEY" in missing.stderr

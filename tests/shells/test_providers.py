@@ -35,7 +35,7 @@ async def test_a_good_key_is_proved_with_one_tiny_request_that_says_what_it_cost
     assert tested["estimated"] is False
     assert (spent["tokens"], spent["usd"], spent["runs"]) == (120, pytest.approx(tested["usd"]), 0), "the project pays"
     assert (twice["tokens"], twice["usd"]) == (240, pytest.approx(2 * tested["usd"]))
-    assert "counts in what the project here spends today" in everything.stdout
+    assert "counts towards what this project spends today" in everything.stdout
     (first, _) = server.requests
     assert first.headers["x-api-key"] == KEY
     assert first.body["max_tokens"] == 1

@@ -146,9 +146,9 @@ def at_a_terminal(terminal: Terminal, *words: str, types: str) -> tuple[int, str
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("github:o/r@-x/x.yaml", "is not a place to fetch from"),
-        ("github:o/r@v1/folder", "does not lead to a workflow"),
-        ("git+ext::sh -c id@main//x.yaml", "is not a place to fetch from"),
+        ("github:o/r@-x/x.yaml", "cannot be fetched from"),
+        ("github:o/r@v1/folder", "does not point to a workflow"),
+        ("git+ext::sh -c id@main//x.yaml", "cannot be fetched from"),
     ],
 )
 def test_a_place_that_is_none_is_refused_with_the_form(terminal: Terminal, source: str, words: str) -> None:

@@ -148,7 +148,7 @@ async def test_a_run_whose_server_is_away_is_tried_again(tmp_path: Path) -> None
 @pytest.mark.parametrize("host", ["169.254.169.254", "[::ffff:169.254.169.254]", "0.0.0.0", "2852039166", "0xA9FEA9FE"])
 async def test_N1_no_server_is_looked_for_where_clouds_keep_their_secrets(host: str) -> None:
     async with pool() as servers:
-        with pytest.raises(Permanent, match=r"MCP server docs .* (not the address of a server|a number)"):
+        with pytest.raises(Permanent, match=r"MCP server docs .* (not a server's address|a number)"):
             await servers.tools({"docs": McpRemote(f"http://{host}/latest")})
 
 

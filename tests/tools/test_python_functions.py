@@ -157,7 +157,7 @@ async def test_answers_are_text_and_bounded(root: Path) -> None:
     [
         ("untyped", "query has no type"),
         ("variadic", r"\*words"),
-        ("unknown", "types cannot be understood: NameError"),
+        ("unknown", "cannot understand its types: NameError"),
         ("silent", "no docstring"),
         ("missing", "no function missing"),
         ("not_a_function", "no function not_a_function"),

@@ -60,7 +60,7 @@ def test_a_project_is_set_up_in_a_folder_and_put_to_work(guest: Visit, tmp_path:
     form.get_by_label("Folder").fill(str(tmp_path / "shop"))
     form.get_by_label("Team").select_option("triage")
     form.get_by_role("button", name="Create").click()
-    form.get_by_text("everything is there already").wait_for()
+    form.get_by_text("everything is already there").wait_for()
 
 
 def test_what_was_in_the_folder_before_is_asked_about_as_in_a_terminal(guest: Visit, tmp_path: Path) -> None:
@@ -157,12 +157,12 @@ def test_a_schedule_is_set_and_cleared(guest: Visit) -> None:
     section.get_by_role("button", name="Set it").click()
     wait(page, "() => document.querySelector('form[aria-label=\"Set the schedule\"] .told').textContent.length > 10")
     section.get_by_label("When it wakes").fill("3h")
-    section.get_by_label("What it is told then").fill("anything new?")
+    section.get_by_label("What it is told when it wakes up").fill("anything new?")
     section.get_by_role("button", name="Set it").click()
     section.get_by_text("anything new?").wait_for()
     assert ask(guest.daemon, "/schedules/alice")["wakeup"] == "3h"
     section.get_by_role("button", name="Clear").click()
-    section.get_by_text("Wakes only when called.").wait_for()
+    section.get_by_text("Wakes up only when called.").wait_for()
 
 
 def test_memory_is_added_changed_and_archived(guest: Visit) -> None:

@@ -54,7 +54,7 @@ def test_what_is_written_is_previewed_and_a_draft_outlives_the_view(guest: Visit
     assert page.locator(".preview script").count() == 0
     guest.go("#/home")
     guest.go(place)
-    page.get_by_text("This is what you had begun to write").wait_for()
+    page.get_by_text("This is your draft").wait_for()
     assert "New heading" in page.get_by_label("Text of draft.md").input_value()
     page.get_by_role("button", name="Save").click()
     page.locator("article.doc:not(.preview) h1", has_text="New heading").wait_for()
@@ -69,7 +69,7 @@ def test_a_conflict_shows_the_difference_and_then_saves_again(guest: Visit) -> N
     page.get_by_label("Text of both.md").fill("mine\n")
     daemon.do("POST", "/documents/both.md", at="owned", text="theirs\n")
     page.get_by_role("button", name="Save").click()
-    page.get_by_text("Somebody else saved it meanwhile").wait_for()
+    page.get_by_text("Somebody else saved it in the meantime").wait_for()
     page.locator(".diff .removed", has_text="theirs").wait_for()
     assert page.get_by_label("Text of both.md").input_value() == "mine\n"
     assert text_of(daemon, "both.md") == "first\ntheirs\n"
@@ -93,7 +93,7 @@ def test_suggestions_are_applied_or_refused_there(guest: Visit) -> None:
     other.wait_for(state="detached")
     assert "poison" not in text_of(daemon, "plan.md")
     guest.go(guest.workspace("owned"))
-    page.locator(".msg.system", has_text="was not taken").wait_for()
+    page.locator(".msg.system", has_text="was declined").wait_for()
 
 
 def test_files_are_added_and_what_cannot_be_taken_is_said(guest: Visit, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_equal_failures_are_one_and_go_on_record_as_over_once_it_went_well(guest
     row.get_by_text("2 times").wait_for()
     assert row.count() == 1
     guest.daemon.do("POST", "/ask", agent="fay", message="once more")
-    row.get_by_text("it went well since").wait_for()
+    row.get_by_text("it has succeeded since").wait_for()
 
 
 def test_what_mends_a_failure_stands_beside_it_whatever_its_words(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_what_somebody_else_saved_is_shown_as_a_difference_and_saving_again_goes
     page.locator(".diff .added", has_text="system: mine").wait_for()
     file.write_text(before + "prompt: { system: theirs }\n")
     page.get_by_role("button", name="Save").click()
-    page.get_by_text("Somebody else saved it meanwhile").wait_for()
+    page.get_by_text("Somebody else saved it in the meantime").wait_for()
     page.locator(".diff .removed", has_text="system: theirs").wait_for()
     assert "theirs" in file.read_text(), "not overwritten unseen"
     page.get_by_role("button", name="Save again").click()
@@ -134,7 +134,7 @@ def test_a_draft_stays_when_the_view_is_left(guest: Visit) -> None:
     box.fill(file.read_text() + "modle: x\n")
     guest.go("#/inbox")
     guest.go(guest.place("file/.agents%2Falice.yaml"))
-    page.get_by_text("This is what you had begun to write").wait_for()
+    page.get_by_text("This is your draft").wait_for()
     assert box.input_value().endswith("modle: x\n")
     page.locator(".problems li", has_text="unknown key").wait_for()
     assert "modle" not in file.read_text()

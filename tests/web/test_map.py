@@ -35,7 +35,7 @@ def test_the_map_shows_who_waits_for_whom_until_it_is_answered(guest: Visit) -> 
     bob.get_by_text("waits for you", exact=True).first.wait_for()
     wait(page, "() => document.querySelector('.graph .node.slow')")
     page.locator(".graph .call.waits").wait_for()
-    page.locator(".glance li", has_text="alice").get_by_text("has called bob, no answer yet").wait_for()
+    page.locator(".glance li", has_text="alice").get_by_text("has called on bob, no answer yet").wait_for()
     guest.go("#/inbox")
     page.locator(".item", has_text="May I?").get_by_role("button", name="yes").click()
     guest.go(guest.workspace(tab="map"))

@@ -57,7 +57,7 @@ def test_a_dispute_is_decided_on_the_page(guest: Visit) -> None:
     guest.daemon.do("POST", "/serve", agent="bob", message="look around")
     page = guest.open(guest.place("agent/bob"))
     page.get_by_text("is disputed:").wait_for()
-    page.get_by_role("form", name="Decide about deploys").get_by_role("button", name="Believe it").click()
+    page.get_by_role("form", name="Decide on deploys").get_by_role("button", name="Believe it").click()
     page.get_by_text("is disputed:").wait_for(state="detached")
     entries = guest.daemon.ask("GET", guest.daemon.query("/agents/bob/memory")).json["entries"]
     assert {each["file"]: each["value"] for each in entries} == {

@@ -164,7 +164,7 @@ def test_an_edit_made_meanwhile_is_not_overwritten(guest: Visit) -> None:
     field.fill("blue")
     daemon.do("PUT", "/agents/alice/memory", key="colour", value="green")
     page.get_by_role("form", name="Edit colour").get_by_role("button").click()
-    page.get_by_text("was changed meanwhile: it is now 'green'").wait_for()
+    page.get_by_text("was changed in the meantime: it is now 'green'").wait_for()
     assert field.input_value() == "blue"  # what was written is not lost
     notes = daemon.project / ".agents" / "alice" / "notes"
     notes.mkdir(parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ def test_an_edit_made_meanwhile_is_not_overwritten(guest: Visit) -> None:
     note.get_by_role("textbox").fill("# Day\n\nbetter\n")
     (notes / "2026-01-01-day.md").write_text("# Day\n\nby hand\n")
     note.get_by_role("button", name="Save").click()
-    note.get_by_text("Somebody else saved it meanwhile").wait_for()
+    note.get_by_text("Somebody else saved it in the meantime").wait_for()
     assert "by hand" in (notes / "2026-01-01-day.md").read_text()
 
 
@@ -219,7 +219,7 @@ def test_work_is_cancelled_there_and_what_became_of_it_is_told(browser: Browser,
         for state, told in (
             ("queued", "It had not begun, and will not."),
             ("running", "It was stopped in the middle; what it had done stays."),
-            ("waiting", "It waited for you, and what it had asked is withdrawn."),
+            ("waiting", "It was waiting for you, and its question is withdrawn."),
         ):
             row = work.filter(has=page.locator(f"[title={state}]"))
             row.get_by_role("button", name="Cancel").click()
@@ -231,7 +231,7 @@ def test_work_is_cancelled_there_and_what_became_of_it_is_told(browser: Browser,
 def test_what_a_model_was_sent_is_unfolded_word_by_word(guest: Visit) -> None:
     page = guest.open(guest.place(f"run/{run_of(guest.daemon, 'alice')}"))
     assert "be kind" not in page.locator("main").inner_text()
-    page.get_by_text("Word by word what its model was sent").click()
+    page.get_by_text("What its model was sent, word by word").click()
     wait(page, "() => document.querySelector('.sent details')")
     page.get_by_text("system: soul").click()
     assert "principles: be kind" in page.locator(".sent pre:visible").inner_text()
@@ -284,7 +284,7 @@ def test_two_who_edit_a_document_do_not_overwrite_each_other(guest: Visit) -> No
     daemon.do("POST", "/documents/both.md", at="review", text="theirs")
     page.locator(".doc", has_text="theirs").wait_for()
     page.get_by_role("button", name="Save").click()
-    page.get_by_text("Somebody else saved it meanwhile").wait_for()
+    page.get_by_text("Somebody else saved it in the meantime").wait_for()
     assert page.get_by_label("Text of both.md").input_value() == "mine"
     assert daemon.ask("GET", daemon.query("/documents/both.md?at=review")).json["text"] == "first\ntheirs"
 

@@ -394,8 +394,8 @@ async def test_two_who_changed_the_same_path_are_told_once_that_it_conflicts(rep
     async with team_of_two(repository) as team:  # type: ignore[attr-defined]
         (told,) = await both_change(team, "print('from alice')\n", "print('from bob')\n")
         assert told == (
-            "alice and bob have both changed app.py, each in a copy of its own. "
-            "A trial merge conflicts in app.py: agree on one before both are taken over."
+            "alice and bob have both changed app.py, each in its own copy. "
+            "A trial merge conflicts in app.py: agree on one before you merge both."
         )
         assert await both_change(team, "print('alice again')\n", "print('bob again')\n") == [told], "once"
         (_, another) = await both_change(team, "new\n", "new\n", path="new.py")
@@ -409,7 +409,7 @@ async def test_two_who_changed_the_same_path_are_told_that_it_fits_together(repo
     async with team_of_two(repository) as team:  # type: ignore[attr-defined]
         first, last = ["alice\n", *lines[1:]], [*lines[:-1], "bob\n"]
         (told,) = await both_change(team, "".join(first), "".join(last))
-        assert told.endswith("A trial merge went without a conflict.")
+        assert told.endswith("A trial merge had no conflicts.")
         assert git(repository, "status", "--porcelain", "app.py") == "", "nothing of the trial is kept"
         assert team.workspace.working_copies.overlaps() == [told]
         await both_change(team, "".join(first), "".join(lines))
@@ -430,4 +430,4 @@ async def test_without_git_an_overlap_is_told_but_not_tried(tmp_path: Path) -> N
     (tmp_path / "app.py").write_text("print('old')\n")
     async with team_of_two(tmp_path) as team:  # type: ignore[attr-defined]
         (told,) = await both_change(team, "print('from alice')\n", "print('from bob')\n")
-        assert told.endswith("Whether that fits together could not be tried.")
+        assert told.endswith("We could not try whether that fits together.")

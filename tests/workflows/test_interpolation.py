@@ -73,7 +73,7 @@ def test_Y12_a_value_that_mentions_someone_calls_on_nobody() -> None:
     ["${{ ''.__class__ }}", "${{ params['x'] }}", "${{ a.b.c.d }}", "${{ 7*7 }}", "${{ a", "${{}}", "${{ a | upper }}"],
 )
 def test_Y15_there_is_no_expression_language(text: str) -> None:
-    with pytest.raises(BadInput, match="asks for no name"):
+    with pytest.raises(BadInput, match="names nothing"):
         interpolate(text, {"a": "1", "params.x": "2"})
 
 

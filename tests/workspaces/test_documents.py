@@ -96,7 +96,7 @@ async def test_creating_what_exists_is_refused(team: Team) -> None:
 
 
 async def test_writing_what_is_not_there_is_refused(team: Team) -> None:
-    with pytest.raises(Stale, match=r"no document a\.md any more"):
+    with pytest.raises(Stale, match=r"the document a\.md no longer exists"):
         await (await documents_of(team)).write("a.md", "one", base="0" * 64, by=ALICE)
 
 

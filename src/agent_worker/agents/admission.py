@@ -143,7 +143,7 @@ class Admission:
 
     async def _give_up_waiting(self, work: Pending) -> None:
         setback = self.setbacks.pop(work.instruction, None)
-        why = setback.message if setback else "its provider lets nobody with this key in"
+        why = setback.message if setback else "its provider lets nobody in with this key"
         await self._write(run_end.give_up_waiting, self._fence, work.instruction, self.too_long(why))
 
     def waited(self, since: int | None) -> float:
@@ -159,7 +159,7 @@ class Admission:
         setback = self.setbacks.get(later.work.instruction)
         # Without one it was in another process: what is stored tells for what it waits, though not the words.
         is_overload = isinstance(setback, Overloaded) if setback else later.work.since is not None
-        unknown = CLOSED if is_overload else "it failed, and is tried again"
+        unknown = CLOSED if is_overload else "it failed, and will be tried again"
         what: WaitsFor = "model" if is_overload else "retry"
         self.wait(later.work, what, setback.message if setback else unknown, seconds=later.wait / 1e6)
 

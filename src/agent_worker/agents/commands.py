@@ -48,7 +48,7 @@ def refuse_answer(tx: Transaction, run: str, *, reason: str, now: int) -> None:
     if row is None:
         return  # it was refused before
     if row["workspace"]:
-        raise Refused("an answer in a channel is everybody's", hint="say there what is wrong with it")
+        raise Refused("an answer in a channel belongs to everybody", hint="say there what is wrong with it")
     work = Instruction.of(row)
     name = agent_rows.identity(tx, work.agent)["name"]
     queue.refuse(tx, run, reason=reason)
@@ -110,7 +110,7 @@ def pause_workspace(tx: Transaction, workspace: str, reason: str, *, now: int) -
     row = workspace_rows.get(tx, workspace)
     if row["state"] != "running" or not workspace_state.pause(tx, workspace, reason):
         return
-    notice(tx, workspace, f"Paused: {reason}. Resume to go on.", "", now=now)
+    notice(tx, workspace, f"Paused: {reason}. Resume to continue.", "", now=now)
     inbox.ask(tx, "limit", workspace=workspace, ref=workspace, text=reason, now=now)
 
 

@@ -76,8 +76,8 @@ def _tell(tx: Transaction, owner: FilesOwner, run: str, paths: Sequence[str], *,
     listed, name = ", ".join(paths), owner.name
     audit.note(tx, audit.AuditEntry(owner.agent, name, "denied", f"wrote {listed}", run=run), now=now)
     text = (
-        f"{listed} of {name} changed while its program worked ({run}), and not by one of its tools. "
-        f"It was put back; what stood there is kept in {owner.home.location(HELD)}/{run}. If that was you, "
-        f"take it over: agent-worker agent release {name} --run {run}"
+        f"{listed} of {name} changed while its program worked ({run}), but not through one of its tools. "
+        f"The change was undone and is kept in {owner.home.location(HELD)}/{run}. If you made it, "
+        f"restore it: agent-worker agent release {name} --run {run}"
     )
     inbox.ask(tx, "held", ref=matter_of(owner.agent, run), text=text, agent=owner.agent, now=now)

@@ -126,13 +126,13 @@ class Hosting:
     async def _see_to(self, beat: Beat) -> None:
         try:
             if not beat.listed:
-                log.error("another host found this one dead: what it ran is run elsewhere")
+                log.error("another host took this one for dead: its work runs elsewhere now")
                 self._lose()
                 await self._database.write(_enter, self.me, now=self._clock.micros())
                 self._hold(BEAT)
             await self._database.write(_bury, beat.dead, self.me.id, now=self._clock.micros())
         except StorageFault as error:  # the next beat sees the same
-            log.warning("hosts could not be looked after: %s", error.message)
+            log.warning("dead hosts could not be cleaned up after: %s", error.message)
 
     def _clock_of_loop(self) -> float:
         return asyncio.get_running_loop().time()

@@ -12,7 +12,7 @@ from agent_worker.agents.limiter import Limiter, Pass
 from agent_worker.core.errors import Overloaded
 
 CLOSED = "the provider of its model asked all who use this key to come back later"
-NARROW = "others with the same key go first: its provider had refused them, and they are let in by and by"
+NARROW = "others with the same key go first: its provider had refused them, and they are let in gradually"
 
 
 class KeyPass:

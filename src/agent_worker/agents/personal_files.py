@@ -88,7 +88,7 @@ class PersonalFiles:
         except (AgentWorkerError, OSError) as error:
             if isinstance(error, StorageFault):
                 raise
-            log.warning("the files of %s could not be brought together with those of other hosts: %s", agent, error)
+            log.warning("the files of %s could not be merged with those of other hosts: %s", agent, error)
 
     async def begin(self, worker: AgentRuntime) -> None:
         """A run begins: the agent remembers what it learned anywhere."""

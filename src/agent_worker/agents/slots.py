@@ -24,8 +24,8 @@ class Slots:
     def all_taken(self, worker: AgentRuntime) -> str:
         """Why a worker would have to wait for a slot, as a sentence; empty when there is one."""
         if worker.is_program and self._programs.locked():
-            return f"{plural(self._programs_count, 'coding program')} may run at once, and all of them do"
-        return f"{plural(self._count, 'run')} may go on at once, and all of them do" if self._runs.locked() else ""
+            return f"the limit of {plural(self._programs_count, 'coding program')} at once is reached"
+        return f"the limit of {plural(self._count, 'run')} at once is reached" if self._runs.locked() else ""
 
     @asynccontextmanager
     async def one(self, worker: AgentRuntime) -> AsyncIterator[None]:

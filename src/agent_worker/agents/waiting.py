@@ -125,7 +125,7 @@ def state_of(row: Row, wait: Waiting | None) -> tuple[str, Waiting | None]:
     """The state of an agent, as it is shown; and what it waits for, when that is its state."""
     if row["paused"]:
         return "paused", None
-    if away := row.get("away"):  # of a member: a person lets its work there wait
+    if away := row.get("away"):  # of a member: a person paused its work there
         return str(away), None
     is_waiting = wait is not None and (row["state"] == "idle" or wait.what == "program")
     return ("waiting", wait) if is_waiting else (row["state"], None)

@@ -49,7 +49,7 @@ def running_loop() -> asyncio.AbstractEventLoop:
     except RuntimeError:
         raise Refused(
             "no event loop of asyncio is running here",
-            hint="use the blocking verbs; under trio: await trio.to_thread.run_sync(workers.ask_sync, agent, text)",
+            hint="use the blocking methods; under trio: await trio.to_thread.run_sync(workers.ask_sync, agent, text)",
         ) from None
 
 
@@ -122,7 +122,7 @@ class LoopThread:
         try:
             return asyncio.run_coroutine_threadsafe(piece.run(), loop).result()
         except CancelledError:
-            raise NotRunning("it was closed before there was an answer", hint="open it again, and ask") from None
+            raise NotRunning("it was closed before it had an answer", hint="open it again, and ask") from None
         except BaseException:
             loop.call_soon_threadsafe(piece.give_up)
             piece.ended.wait()

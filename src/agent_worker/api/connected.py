@@ -67,7 +67,7 @@ def connect(
     trust: bool = False,
     start: bool = True,
 ) -> Workers:
-    """Use the daemon, which is started if it does not run (unless `start` is False).
+    """Use the daemon, and start it if it is not running (unless `start` is False).
 
     `project` is the directory of the project that is meant: that of the current directory, unless you name one. `home`
     is the daemon's, if it is not the usual one.

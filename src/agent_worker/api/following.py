@@ -28,7 +28,7 @@ async def ask_agent(workers: Follows, agent: str, text: str, key: str) -> Answer
         async for event in events:
             if isinstance(event, Answer):
                 return event
-    raise NotRunning("it was closed before there was an answer", hint="open it again, and ask")
+    raise NotRunning("it was closed before it had an answer", hint="open it again, and ask")
 
 
 async def run_team(workers: Follows, team: str, message: str | None, tag: str, params: Mapping[str, str]) -> TeamAnswer:

@@ -25,10 +25,10 @@ def local(
     trust: bool = False,
     clock: Clock | None = None,
 ) -> Workers:
-    """Run agents in this process, for nobody else meanwhile.
+    """Run agents in this process; nobody else can use the project meanwhile.
 
-    `project` is a directory with agents and workflows in files; without it there are only those you hand over. With
-    `home` everything is kept there, and goes on where it was: agents without a project have their files in it too.
+    `project` is a directory with agents and workflows in files; without it there are only those you pass in. With
+    `home` everything is kept there, and continues where it was: agents without a project have their files in it too.
     Without `home` the state lives in memory. Raises InUse when another runtime works on either: then use `connect`.
 
     What files of the project would execute, or which secrets they would get, a person approves first

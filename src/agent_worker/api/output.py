@@ -31,11 +31,11 @@ class OutputType(Generic[T]):
             self._schema = json.dumps(self._adapter.json_schema(), ensure_ascii=False)
         except Exception as error:  # whatever somebody wrote as a type, or a library makes of it
             told = str(error).partition("\n")[0]
-            raise BadInput(f"output: {output!r} is no type that an answer can have: {told}") from None
+            raise BadInput(f"output: {output!r} is not a type that an answer can have: {told}") from None
 
     async def asked(self, ask: Ask, agent: str, text: str, key: str) -> Answer[T]:
         """Ask until the answer is of this type. Raises WrongOutput."""
-        question = f"{text}\n\nAnswer with JSON only, that matches this schema:\n{self._schema}"
+        question = f"{text}\n\nAnswer with JSON only; it must match this schema:\n{self._schema}"
         spent, wrong = Spending(), ""
         for number in range(1, TRIES + 1):
             answer = await ask(agent, question, key if number == 1 else f"{key}/{number}")

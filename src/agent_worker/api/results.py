@@ -65,7 +65,7 @@ class InboxItem:
         await self._act("deny", reason)
 
     async def dismiss(self) -> None:
-        """Let it be."""
+        """Close it without doing anything."""
         await self._act("dismiss")
 
     answer_sync = Blocking(answer)
@@ -95,7 +95,7 @@ class InboxItem:
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """What came of a question to an agent. The last event of a stream, too."""
+    """An agent's answer to a question. Also the last event of a stream."""
 
     output: T  #: of the type that was asked for: without `output=`, the text
     text: str
@@ -109,11 +109,11 @@ class Answer(Generic[T]):
     workers: Asking | None = field(default=None, repr=False, compare=False)
 
     async def go_on(self) -> Answer[T]:
-        """What comes of it now: after its questions were answered."""
+        """The answer after its questions were answered."""
         return await self.again() if self.again else self
 
     async def refuse(self, reason: str) -> None:
-        """Say that this answer is of no use: its run has failed then, which is told like any failure."""
+        """Refuse this answer: its run then counts as failed, and is reported like any failure."""
         if self.workers and self.run:
             await self.workers.operate("run_refuse", run=self.run, reason=reason)
 
@@ -128,7 +128,7 @@ class Answer(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class TeamAnswer:
-    """What came of the work of a team. The last event of a stream, too."""
+    """The result of a team's work. Also the last event of a stream."""
 
     text: str  #: the last word of a member
     state: str = "done"  #: done | failed | limit | stopped | waiting (for a person: see `questions`)
@@ -161,7 +161,7 @@ class ToolStarted:
 
 @dataclass(frozen=True, slots=True)
 class ToolFinished:
-    """What came of the call of a tool."""
+    """The result of a tool call."""
 
     agent: str
     tool: str
@@ -182,7 +182,7 @@ class StepUsage:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A person is asked; the work goes on with the answer: `await event.item.approve()`."""
+    """A person is asked; the work continues with the answer: `await event.item.approve()`."""
 
     item: InboxItem
 

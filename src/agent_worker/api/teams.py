@@ -23,7 +23,7 @@ class Following(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunningTeam:
-    """A team that was started. It stays until it is stopped, also in a later process with the same home."""
+    """A team that was started. It stays until it is stopped, even in a later process with the same home."""
 
     name: str  #: workflow, or workflow:tag
     members: tuple[str, ...]
@@ -51,7 +51,7 @@ class RunningTeam:
         return str(await self._operate("workflow_wait", instance=self.name))
 
     async def resume(self) -> None:
-        """Let it go on after a limit was reached, with a new allowance."""
+        """Continue after a limit was reached, with a new allowance."""
         await self._operate("workflow_set", instance=self.name, action="resume")
 
     async def finish(self) -> TeamAnswer:

@@ -148,7 +148,7 @@ class Team:
 
     name: str
     agents: Sequence[Agent | str] = ()
-    kickoff: str | None = None  #: the first message; whom it mentions begins
+    kickoff: str | None = None  #: the first message; the members it mentions begin
     desk: str | None = None  #: who gets what calls on nobody
     more: Mapping[str, Any] = field(default_factory=dict)
 
@@ -228,7 +228,7 @@ def _reference(function: FunctionTool, root: Path) -> str:
 
 def _refuse_present(file: Path) -> None:
     if file.exists():
-        raise Refused(f"{file} is there already", hint="remove it first, or choose another name")
+        raise Refused(f"{file} already exists", hint="remove it first, or choose another name")
 
 
 def _write_new(file: Path, written: Mapping[str, Any]) -> Path:

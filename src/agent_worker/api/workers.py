@@ -122,7 +122,7 @@ class Workers:
             self._end_thread()
 
     def close(self) -> None:
-        """End what a blocking verb has opened. Nothing is lost: what was accepted is in `home`, if there is one."""
+        """End what a blocking method has opened. Nothing is lost: accepted work is in `home`, if there is one."""
         self.__exit__(None, None, None)
 
     def _end_thread(self) -> None:
@@ -131,12 +131,12 @@ class Workers:
             thread.stop()
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await this in a program that does not: each verb that ends in `_sync` does it."""
+        """Await this in a program without an event loop: each method that ends in `_sync` does it."""
         if self._thread is None and self._is_open:
             work.close()
             raise Refused(
-                "a blocking verb would stop the loop that it waits for",
-                hint="await the verb without _sync, or open with `with` instead of `async with`",
+                "a blocking call would stop the event loop that it waits for",
+                hint="await the method without _sync, or open with `with` instead of `async with`",
             )
         try:
             with self._opening:
@@ -152,7 +152,7 @@ class Workers:
     # --- values ---------------------------------------------------------------------------------------
 
     async def add(self, *values: Agent | Team) -> None:
-        """Hand over agents and teams, many at once. Those that are used are handed over by themselves."""
+        """Pass in agents and teams, many at once. Those that you use are passed in anyway."""
         agents = [each for each in values if isinstance(each, Agent)]
         teams = [each for each in values if isinstance(each, Team)]
         agents += [member for team in teams for member in team.members]
@@ -194,8 +194,8 @@ class Workers:
         """Ask an agent, and wait for its answer. Raises BackendFailure when it could not answer.
 
         With `output` the answer is a value of that type; the agent is told what is wrong with it, and asked again,
-        before WrongOutput is raised. With the same `key` the same question is asked once, also by a program that was
-        killed and runs again. Where a person has to say something first, the state is `waiting`.
+        before WrongOutput is raised. With the same `key` the same question is asked once, even by a program that was
+        killed and runs again. If a person has to answer first, the state is `waiting`.
         """
         return await self._ask(agent, text, output, key)
 
@@ -212,7 +212,7 @@ class Workers:
     ) -> AsyncIterator[StreamEvent]:
         """Ask an agent, or run a team, and see what happens: text as it is written, tool calls, questions, usage.
 
-        The last event is the Answer, or the TeamAnswer. Where a person is asked the stream goes on once somebody has
+        The last event is the Answer, or the TeamAnswer. If a person is asked, the stream continues once somebody has
         answered: here (`Asked`), or anywhere else.
         """
         name = await self._named(whom)
@@ -232,7 +232,7 @@ class Workers:
         tag: str = "main",
         params: Mapping[str, str] | None = None,
     ) -> TeamAnswer:
-        """Let a team work until everybody is done, and return what came of it."""
+        """Let a team work until everybody is done, and return the result."""
         name = await self._named(team)
         return await run_team(self, name, message, tag, dict(params or {}))
 
@@ -299,7 +299,7 @@ class Workers:
         return happening(await self.follow("events", project=self._door.project))
 
     async def problems(self) -> list[str]:
-        """What is wrong in the files of the project, each with its place."""
+        """What is wrong in the files of the project, each with file and line."""
         found = await self.operate("status", project=self._door.project)
         return [str(each) for each in found["project"]["problems"]]
 
@@ -347,7 +347,7 @@ class Workers:
         if running_loop() is not self._loop:
             raise Refused(
                 "it was opened in another event loop",
-                hint="open it in this one; or open it with `with`, and use the verbs that end in _sync from anywhere",
+                hint="open it in this one; or open it with `with`, and use the methods that end in _sync from anywhere",
             )
 
     async def operate(self, operation: str, **arguments: Any) -> Any:
@@ -360,7 +360,7 @@ class Workers:
             raise for_program(error, self.project) from None
 
     async def follow(self, operation: str, **arguments: Any) -> AsyncIterator[dict[str, Any]]:
-        """The same for an operation that tells what happens."""
+        """The same for an operation that streams events."""
         self._check_open()
         given = {name: value for name, value in arguments.items() if value is not None}
         try:

@@ -95,7 +95,7 @@ class Reply:
                     return cls(text=text, calls=tuple(map(_call, calls)), raw=raw, more=more)
         except (ValueError, RecursionError):
             pass
-        raise BadInput("what is stored of its earlier steps cannot be read", hint="dismiss it, and ask again")
+        raise BadInput("the record of its earlier steps cannot be read", hint="dismiss it, and ask again")
 
 
 def _call(value: object) -> Call:

@@ -41,7 +41,7 @@ class ToolLoop:
             yield Unfinished(number)
         raise Exhausted(
             f"stopped after {plural(turn.max_steps, 'step')} (max_steps)",
-            hint="say 'continue' to go on, or raise max_steps",
+            hint="say 'continue', or raise max_steps",
         )
 
     async def close(self) -> None:

@@ -16,11 +16,11 @@ from agent_worker.core.errors import Refused
 def acp(who: str) -> None:
     """Serve agents and teams to an editor over standard input and output.
 
-    WHO is an agent, or a team as @name: then that one alone can be talked with. In the configuration of the editor it
-    is the command `agent-worker` with the argument `acp`. Sessions are kept by the daemon.
+    WHO limits this to one agent, or to a team as @name. In the editor's configuration, use
+    the command `agent-worker` with the argument `acp`. The daemon keeps the sessions.
     """
     if not all(map(_is_pipe, (0, 1))):
-        raise Refused("this is talked with by an editor, which starts it itself", hint="agent-worker connect zed")
+        raise Refused("this is for an editor, which starts it and talks to it", hint="agent-worker connect zed")
     from agent_worker.core.address import parse_address
     from agent_worker.doors.acp.server import serve  # takes a second
 

@@ -47,7 +47,7 @@ for part_of_it in (soul, memory, revert, release, notes, todo):
 @click.option("-s", "--system", help="Its system prompt: who it is.")
 @click.option("--role", help="What it does, in its soul: who it always is.")
 @click.option("--expertise", help="What it knows, in its soul: typescript,testing")
-@click.option("--from", "origin", help="Make a quick agent (`new`) a lasting one, with what was said to it.")
+@click.option("--from", "origin", help="Make a quick agent (`new`) a lasting one, with everything that was said to it.")
 @as_json_option
 def create(name: str, expertise: str | None, origin: str | None, as_json: bool, **given: Any) -> None:
     """Make a lasting agent: its file is written to .agents/NAME.yaml, and its folders beside it."""
@@ -59,7 +59,7 @@ def create(name: str, expertise: str | None, origin: str | None, as_json: bool, 
         return tell_json(made)
     echo(f"created {made['name']}: {clean(made['file'])}")
     if origin:
-        echo(f"  {clean(origin)} is {made['name']} from now on, with what was said to it")
+        echo(f"  {clean(origin)} is now {made['name']}, with everything that was said to it")
     if made["found"]:
         echo(
             f"  it takes over the folder of an earlier {made['name']}, with its memory, notes and conversations:\n"
@@ -78,7 +78,7 @@ def _free_name() -> str:
 def _backend_of_one(command: str, given: Mapping[str, Any]) -> dict[str, str | None]:
     backend, model = chosen_for_one(command, given["backend"], given["model"])
     if model != given["model"]:
-        echo(f"it uses {model}: there is a key for it (another: --model)", err=True)
+        echo(f"it uses {model}, because you have a key for it (to choose another: --model)", err=True)
     return {"backend": backend, "model": model}
 
 
@@ -183,7 +183,7 @@ _FILES = {"archive": "archived"}
 def edit(name: str, settings: tuple[str, ...], as_json: bool) -> None:
     """Edit the definition of an agent.
 
-    It is opened in your editor and checked afterwards; or set single keys of it:
+    It opens in your editor and is checked afterwards. Or set single keys:
 
     \b
     agent-worker agent edit alice model=anthropic/claude-sonnet-5-5 max_steps=30
@@ -232,7 +232,7 @@ def delete(name: str, files: bool, yes: bool, as_json: bool) -> None:
     if not yes and not can_ask():
         files_too = " --files" if files else ""
         raise BadInput(
-            f"nobody can be asked here whether {name} shall go",
+            f"there is nobody here to ask whether to delete {name}",
             hint=f"agent-worker agent delete {name} --yes{files_too}",
         )
     if not yes:
@@ -244,7 +244,7 @@ def delete(name: str, files: bool, yes: bool, as_json: bool) -> None:
 @click.argument("name", shell_complete=addresses)
 @as_json_option
 def start(name: str, as_json: bool) -> None:
-    """Let an agent go on (alice), or a member of a workflow (alice@review), after it was stopped or failed."""
+    """Start an agent (alice), or a member of a workflow (alice@review), that was stopped or failed."""
     set_agent(name, "start", as_json)
 
 
@@ -260,7 +260,7 @@ def stop(name: str, as_json: bool) -> None:
 @click.argument("name", shell_complete=addresses)
 @as_json_option
 def pause(name: str, as_json: bool) -> None:
-    """Let the work of an agent (alice), or of a member of a workflow (alice@review), wait."""
+    """Pause an agent (alice), or a member of a workflow (alice@review): its work waits."""
     set_agent(name, "pause", as_json)
 
 
@@ -280,7 +280,7 @@ def set_agent(name: str, action: str, as_json: bool) -> None:
     echo(f"{found['name']} is {paint_state(found['state'])}")
     if action in ("stop", "pause"):
         back = {"stop": "start", "pause": "resume"}[action]
-        echo(f"  let it go on:  agent-worker agent {back} {found['name']}")
+        echo(f"  start it again:  agent-worker agent {back} {found['name']}")
 
 
 @click.command()

@@ -27,10 +27,10 @@ _WHAT = {
 @click.command(cls=TextCommand)
 @click.argument("name", shell_complete=agents)
 @click.argument("words", nargs=-1, metavar="[get KEY | set KEY VALUE | forget KEY]")
-@click.option("--file", "file", default="core", show_default=True, help="Which file it is set in: core, working, …")
-@click.option("--share/--private", default=None, help="May colleagues look it up?")
+@click.option("--file", "file", default="core", show_default=True, help="Which file to set it in: core, working, …")
+@click.option("--share/--private", default=None, help="Let colleagues look it up.")
 @click.option("--public", is_flag=True, help="Also put it into a document of its teams: memory/NAME.md.")
-@click.option("--rounds", is_flag=True, help="Tidy it now, as each night; nothing is deleted.")
+@click.option("--rounds", is_flag=True, help="Tidy it now, as happens each night; nothing is deleted.")
 @click.option("--dry-run", is_flag=True, help="With --rounds: only show what would change.")
 @as_json_option
 def memory(
@@ -48,7 +48,7 @@ def memory(
     if rounds or dry_run:
         if words or not rounds:
             raise BadInput(
-                "--rounds stands alone, or with --dry-run", hint=f"agent-worker agent memory {name} --rounds"
+                "--rounds is used alone, or with --dry-run", hint=f"agent-worker agent memory {name} --rounds"
             )
         return _tell_round(name, call("POST", f"{path}/rounds", dry_run=dry_run, project=here()), as_json)
     match words:
@@ -112,7 +112,7 @@ def _show_memory(found: dict[str, Any], as_json: bool) -> None:
 def _show_entries(name: str, key: str, entries: list[dict[str, Any]], as_json: bool) -> None:
     found = [each for each in entries if each["key"] == key]
     if not found:
-        hint = f"agent-worker agent memory {name} (it lists all that there is)"
+        hint = f"agent-worker agent memory {name} (it lists everything)"
         raise NotFound(f"{name} remembers nothing under {key!r}", hint=hint)
     if as_json:
         return tell_json(found)
@@ -150,12 +150,12 @@ def _filled(form: str, words: Sequence[str]) -> str:
 @click.option(
     "--source", metavar="RUN", shell_complete=run_ids, help="In this run; `agent memory` and `audit` name it."
 )
-@click.option("--show", is_flag=True, help="Only show which runs that would be.")
+@click.option("--show", is_flag=True, help="Only show which runs would go.")
 @as_json_option
 def revert(name: str, since: str | None, source: str | None, show: bool, as_json: bool) -> None:
     """Take back what NAME was told, said and learned.
 
-    Since a day, or in one run, with all that came of it: later runs, of any agent, that were shown its words, go too.
+    Since a day, or in one run, with everything it led to: later runs of any agent that saw its words go too.
     What it had replaced is restored.
     """
     where = f"/agents/{part(name)}/memory/revert"
@@ -182,7 +182,7 @@ def _run(each: dict[str, Any]) -> str:
 )
 @as_json_option
 def release(name: str, key: str | None, run: str | None, as_json: bool) -> None:
-    """Give back to NAME what was held back from its memory under KEY, or the files that were put back in a RUN."""
+    """Give NAME the memory that was held back under KEY, or your edits that were put back during a RUN."""
     if (key is None) == (run is None):
         raise click.UsageError("name a KEY, or a run with --run")
     if run is not None:

@@ -92,7 +92,7 @@ def offer_limits(workflow: str) -> None:
         return  # whoever runs it is told
     if not pending_approvals or any(pending["kind"] not in _OFFERED for pending in pending_approvals):
         return
-    echo("This is written in files and waits for your approval; until then it is done without:", err=True)
+    echo("These settings in files wait for your approval; until then they do not apply:", err=True)
     for pending in pending_approvals:
         echo(f"  {clean(pending['what'])}", err=True)
     if not can_ask():
@@ -163,7 +163,7 @@ def _list(approved: Sequence[dict[str, Any]], as_json: bool) -> None:
     for each in approved:
         echo(clean(each["what"]))
     if not approved:
-        echo("nothing that is here needed your approval, or has it")
+        echo("nothing here needs your approval or has it")
 
 
 def _revoke(whose: dict[str, Any], as_json: bool) -> None:

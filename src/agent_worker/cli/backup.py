@@ -19,7 +19,7 @@ from agent_worker.core.text import plural
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @as_json_option
 def backup(file: Path | None, as_json: bool) -> None:
-    """Copy everything the daemon keeps to FILE, as of one moment, while it works; without FILE, to its home.
+    """Copy everything the daemon keeps to FILE, as of one moment, even while it works; without FILE, to its home.
 
     In it: messages, instructions, runs, costs, votes, schedules, revisions of documents, your approvals. Not in it: the
     files of your projects, which are yours and in their folders.
@@ -78,13 +78,13 @@ def restore(file: Path, as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Only list what would go.")
 @as_json_option
 def gc(dry_run: bool, as_json: bool) -> None:
-    """Remove from the disk what nobody needs any more; nothing of your projects is touched.
+    """Free disk space by removing what nobody needs any more; your projects are not touched.
 
     \b
     - temporary folders of runs that were killed
     - folders of coding programs for agents that are gone, and their sessions older than 30 days
     - backups older than 30 days, except the newest 3; databases set aside that long ago; old logs
-    - what models were sent, once nobody was sent it for 30 days (AGENT_WORKER_KEEP_PROMPTS)
+    - texts that no model was sent in the last 30 days (AGENT_WORKER_KEEP_PROMPTS)
     """
     from agent_worker.cli.call import call
 

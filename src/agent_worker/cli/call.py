@@ -54,7 +54,7 @@ def kept_if_it_ends(where: str) -> Iterator[None]:
     try:
         yield
     except DaemonEnded as error:
-        told = f"it is kept, and goes on once the daemon runs again, which this does: {where}"
+        told = f"it is kept, and continues once the daemon runs again; this starts it: {where}"
         raise DaemonEnded(error.message, hint=told) from None
 
 

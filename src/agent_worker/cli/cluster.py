@@ -11,13 +11,13 @@ from agent_worker.cli.output import echo, paint
 
 @click.group()
 def cluster() -> None:
-    """Several daemons that share their work by a PostgreSQL."""
+    """Several daemons that share their work through PostgreSQL."""
 
 
 @cluster.command()
 @click.option("--json", "as_json", is_flag=True, help="Print each step as a JSON line.")
 def demo(as_json: bool) -> None:
-    """Watch two daemons share a project, and one of them killed in the middle of an answer.
+    """Watch two daemons share a project, and one of them get killed in the middle of an answer.
 
     Starts a PostgreSQL of its own on loopback, which must be installed; needs no key and no network, costs nothing, and
     leaves nothing behind. Your own daemon is not touched.

@@ -19,7 +19,7 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.option("--yes", "-y", is_flag=True, help="Write it without asking.")
 @as_json_option
 def connect(tool: str, undo: bool, yes: bool, as_json: bool) -> None:
-    """Connect an AI tool or editor with your agents and teams: write the entry for it into its own settings.
+    """Connect an AI tool or editor to your agents and teams by writing an entry into its own settings.
 
     The change is shown first. Everything else in that file stays as it is. Zed gets your agents and teams to talk with
     (ACP), and like all others their tools (MCP). `agent-worker doctor` asks the tool whether it works.
@@ -40,7 +40,7 @@ def connect(tool: str, undo: bool, yes: bool, as_json: bool) -> None:
     else:
         echo(f"{title} is {'not connected any more' if undo else 'connected'}: {clean(str(edit.file))}")
         if not undo:
-            echo("start it again, so that it reads it; agent-worker doctor asks it whether it works")
+            echo("restart it, so that it reads its settings; agent-worker doctor asks it whether it works")
 
 
 def _show(diff: str, *, err: bool) -> None:
@@ -51,6 +51,6 @@ def _show(diff: str, *, err: bool) -> None:
 def _confirm(tool: str, *, undo: bool) -> None:
     if not sys.stdin.isatty():
         hint = f"agent-worker connect {tool}{' --undo' if undo else ''} --yes"
-        raise Refused("nobody is here to ask whether that should be written", hint=hint)
+        raise Refused("there is nobody here to ask whether to write that", hint=hint)
     if not click.confirm("\nWrite it?", err=True):
         raise BadInput("nothing was written", hint="")

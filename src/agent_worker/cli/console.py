@@ -45,7 +45,7 @@ WAITS = 4  #: exit code: it waits for the person, and nobody is at the terminal
 
 def wait_option(command: F) -> F:
     """`--wait`, for what ends otherwise when it waits for the person and nobody is there."""
-    told = "Without a terminal too, wait until you have answered what is asked."
+    told = "Wait for your answers even without a terminal."
     return click.option("--wait", is_flag=True, help=told)(command)
 
 

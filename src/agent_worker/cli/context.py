@@ -69,7 +69,7 @@ def read(as_json: bool) -> None:
 @context.command()
 @as_json_option
 def inbox(as_json: bool) -> None:
-    """List what was sent to you and is not dealt with yet."""
+    """List what was sent to you and is still open."""
     _call("my_inbox", as_json)
 
 
@@ -132,6 +132,6 @@ def _where() -> tuple[str, str, int, str]:
     """The token of the run, and where its tools are."""
     token, url = os.environ.get(RUN_TOKEN), urlsplit(os.environ.get(URL, ""))
     if not token or not url.hostname or not url.port:
-        told = f"{RUN_TOKEN} or {URL} is not set: they are, where a program works as an agent"
+        told = f"{RUN_TOKEN} or {URL} is not set: they are set only where a program works as an agent"
         raise Refused(told, hint="agent-worker send …")
     return token, url.hostname, url.port, url.path

@@ -213,7 +213,7 @@ def follow_answer(console: Console, address: str, events: Iterator[ServerEvent])
     except KeyboardInterrupt:
         console.prompt(None)
         console.below()
-        console.tell(f"{address} goes on; its answer will be in: agent-worker peek {address}")
+        console.tell(f"{address} carries on; its answer will be in: agent-worker peek {address}")
         console.tell(f"to end it: agent-worker cancel {work}")
         raise
     _tell_end(console, view, final)
@@ -242,7 +242,7 @@ def tell_waiting(final: Mapping[str, Any], told: bool, where: str) -> None:
     """What it waits for, unless that was told when it was asked; and that nothing is lost."""
     if not told:
         echo(clean(f"waiting for you: {' '.join(final['reason'].split())}"), err=True)
-    echo(f"it is kept, and goes on after that; what comes of it: {where} (to wait here: --wait)", err=True)
+    echo(f"it is kept, and continues after that; to see the result: {where} (to wait here: --wait)", err=True)
 
 
 def _refuse_channel(address: str) -> None:
@@ -280,7 +280,7 @@ def _piped() -> str:
         return ""
     ready, _, _ = select.select([sys.stdin], [], [], _PIPE_PATIENCE)
     if not ready:
-        echo("nothing came through the pipe: going on without it", err=True)
+        echo("nothing came through the pipe: continuing without it", err=True)
         return ""
     return sys.stdin.read()
 
@@ -290,7 +290,7 @@ def _piped() -> str:
 
 def _chat_with_agent(console: Console, address: str) -> None:
     _show_history(console, address)
-    console.tell(f"talking with {address}; /help tells how, /quit ends it", "bright_black")
+    console.tell(f"talking with {address}; /help explains how, /quit ends it", "bright_black")
     while True:
         try:
             text = console.line("you: ")
@@ -313,7 +313,7 @@ def chat_in_channel(console: Console, address: str, *, count: int = _HISTORY) ->
     """The channel as it goes on; lines that are typed are said there. Ctrl-C leaves it."""
     events = stream("GET", "/events", at=address, project=here())  # first: what is said meanwhile is not missed
     since = _show_history(console, address, count)
-    console.tell(f"talking in {address}; /help tells how, /quit ends it", "bright_black")
+    console.tell(f"talking in {address}; /help explains how, /quit ends it", "bright_black")
     view = LiveView(console, me="you")
 
     def show(record: Mapping[str, Any]) -> None:

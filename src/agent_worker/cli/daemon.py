@@ -14,7 +14,7 @@ from agent_worker.cli.output import as_json_option, clean, echo, tell_json
 
 @click.group()
 def daemon() -> None:
-    """Run the daemon, or show its status and log. It starts by itself when it is needed."""
+    """Run the daemon, or show its status and log. Commands start it when they need it."""
 
 
 @daemon.command()

@@ -31,7 +31,7 @@ def list_(workflow: str, as_json: bool) -> None:
 @click.argument("name", required=False)
 @as_json_option
 def read(workflow: str, name: str | None, as_json: bool) -> None:
-    """Print a document of @WORKFLOW; without NAME, the one in which it keeps its notes."""
+    """Print a document of @WORKFLOW; without NAME, its notes."""
     if name is None:
         name = str(call("GET", f"/workflows/{part(workflow.removeprefix('@'))}", project=here())["document"])
     found = call("GET", f"/documents/{_path(name)}", at=workflow, project=here())
@@ -42,7 +42,7 @@ def read(workflow: str, name: str | None, as_json: bool) -> None:
 @click.argument("workflow", shell_complete=instances)
 @click.argument("name")
 @click.argument("text")
-@click.option("--revision", help="The revision that is replaced; without it, a new document is made.")
+@click.option("--revision", help="The revision to replace; without it, a new document is made.")
 @as_json_option
 def write(workflow: str, name: str, text: str, revision: str | None, as_json: bool) -> None:
     """Write a document of @WORKFLOW. `-` reads the text from standard input."""
@@ -87,7 +87,7 @@ def apply(workflow: str, number: int, as_json: bool) -> None:
 @click.argument("number", type=int)
 @as_json_option
 def refuse(workflow: str, number: int, as_json: bool) -> None:
-    """Do not take what a member suggested."""
+    """Decline what a member suggested."""
     _decide(workflow, number, "refuse", as_json)
 
 

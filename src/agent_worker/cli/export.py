@@ -22,7 +22,7 @@ from agent_worker.cli.output import as_json_option, clean, tell_json
 )
 @as_json_option
 def export(target: str, form: str, as_json: bool) -> None:
-    """Print all of TARGET (@review, or alice) as one text: what was said, and a workspace's documents.
+    """Print all of TARGET (@review, or alice) as one text: the conversation, and a workspace's documents.
 
     \b
     agent-worker export @review --format html > review.html     one page, with votes, runs and costs

@@ -71,7 +71,7 @@ def _too_short(variables: Iterable[str]) -> list[str]:
 
     short = [name for name in sorted(variables) if 0 < len(os.environ.get(name, "").strip()) < SHORTEST]
     return [
-        f"${name} is shorter than {SHORTEST} characters: it is not recognised, and not taken out of what is stored"
+        f"${name} is shorter than {SHORTEST} characters: it is not recognised, and not removed from what is stored"
         for name in short
     ]
 

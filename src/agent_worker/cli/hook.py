@@ -16,16 +16,16 @@ from agent_worker.core.errors import BadInput
 
 @click.group()
 def hook() -> None:
-    """Webhooks that start workflows or are said in them: list them, and try one.
+    """Webhooks that start workflows or post to them: list them, and try one.
 
-    Which there are is written under triggers: in the file of a workflow.
+    A workflow's file defines them under triggers:.
     """
 
 
 @hook.command(name="list")
 @as_json_option
 def list_hooks(as_json: bool) -> None:
-    """List the webhooks of this project: where each is sent, and what is still missing."""
+    """List the webhooks of this project: the address of each, and what is still missing."""
     found = call("GET", "/triggers", project=here())
     if as_json:
         return tell_json(found)
@@ -40,8 +40,8 @@ def list_hooks(as_json: bool) -> None:
 
 @hook.command()
 @click.argument("file")
-@click.option("--trigger", metavar="NAME", help="Only by the trigger of this name.")
-@click.option("--event", metavar="NAME", help="The event, as the sender names it; without it any will do.")
+@click.option("--trigger", metavar="NAME", help="Only this trigger.")
+@click.option("--event", metavar="NAME", help="The event, as the sender names it; any event by default.")
 @as_json_option
 def test(file: str, trigger: str | None, event: str | None, as_json: bool) -> None:
     """Show what a webhook with the JSON in FILE would do, without doing it. - reads standard input."""

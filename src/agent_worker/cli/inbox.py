@@ -81,7 +81,7 @@ def named_item(given: str) -> str:
     given = given.removeprefix("#")
     found = [i for i in items if str(i["number"]) == given] or [i for i in items if i["id"].startswith(given)]
     if len(found) > 1:
-        raise BadInput(f"{given} may be any of {len(found)}", hint="give its number: agent-worker inbox")
+        raise BadInput(f"{given} could be any of {len(found)}", hint="give its number: agent-worker inbox")
     if found:
         return str(found[0]["id"])
     if given.isdecimal():
@@ -119,10 +119,10 @@ def revoke(digest: str, as_json: bool) -> None:
     """Ask again about a tool call that was always allowed: DIGEST is what `inbox allowed` shows."""
     found = [each["digest"] for each in call("GET", "/allowed", project=here()) if each["digest"].startswith(digest)]
     if len(found) != 1:
-        what = "no call that is allowed begins" if not found else f"{len(found)} calls that are allowed begin"
+        what = "no allowed call begins" if not found else f"{len(found)} allowed calls begin"
         raise NotFound(f"{what} with {digest}", hint="agent-worker inbox allowed")
     gone = call("DELETE", f"/allowed/{found[0]}", project=here())
-    tell(f"is asked about again: {gone['what']}", as_json, **gone)
+    tell(f"you will be asked again about: {gone['what']}", as_json, **gone)
 
 
 @inbox.command()
@@ -156,7 +156,7 @@ def answer(item: str, text: str, other: bool, as_json: bool) -> None:
 def retry(item: str, as_json: bool) -> None:
     """Retry what failed or met a limit.
 
-    Where a limit stopped it, it goes on with a new allowance.
+    What a limit stopped continues with a new allowance.
     """
     _answer(item, "retry", as_json)
 

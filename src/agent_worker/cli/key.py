@@ -30,7 +30,7 @@ def providers(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 def key() -> None:
     """Store the keys of model providers, list and remove them.
 
-    A stored key counts before one in a project's .env, and that before one in the environment.
+    A stored key takes precedence over one in a project's .env, and that over one in the environment.
     """
 
 
@@ -41,11 +41,11 @@ def key() -> None:
 def set_key(name: str, value: str | None, as_json: bool) -> None:
     """Store the key of NAME: a provider (openai), or a variable that an agent names (MY_KEY).
 
-    It is asked for on a terminal, and else read from standard input: agent-worker key set openai < key.txt
+    On a terminal you are asked for it; otherwise it is read from standard input: agent-worker key set openai < key.txt
     """
     variable = key_variable(name)
     if value is not None:
-        told = "a key does not belong in a command line, where others see it and the shell keeps it"
+        told = "a key does not belong on the command line, where others can see it and the shell keeps it"
         raise BadInput(told, hint=f"agent-worker key set {name}, then type or paste it")
     given = _asked(variable) if sys.stdin.isatty() else sys.stdin.readline()
     if not given.strip():
@@ -53,7 +53,7 @@ def set_key(name: str, value: str | None, as_json: bool) -> None:
     stored = call("POST", "/keys", name=name, value=given.strip())
     if as_json:
         return tell_json(stored)
-    goes_on = f"; what waited for it goes on ({plural(stored['working'], 'agent')})" if stored["working"] else ""
+    goes_on = f"; what waited for it continues ({plural(stored['working'], 'agent')})" if stored["working"] else ""
     echo(f"{stored['variable']} is stored{goes_on}")
 
 
@@ -80,9 +80,9 @@ def list_keys(as_json: bool) -> None:
 @click.argument("name", shell_complete=providers)
 @as_json_option
 def remove(name: str, as_json: bool) -> None:
-    """Forget the stored key of NAME. One of the same name in the environment counts again."""
+    """Forget the stored key of NAME. One of the same name in the environment applies again."""
     gone = call("DELETE", f"/keys/{part(name)}")
-    tell_json(gone) if as_json else echo(f"{gone['variable']} is not stored any more")
+    tell_json(gone) if as_json else echo(f"{gone['variable']} is no longer stored")
 
 
 def told(found: dict[str, Any]) -> str:

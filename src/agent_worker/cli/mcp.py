@@ -32,7 +32,7 @@ _ACCEPT = {"Accept": "application/json, text/event-stream"}
 def mcp(project: str | None) -> None:
     """Serve the daemon to an AI tool over standard input and output.
 
-    In the configuration of that tool it is the command `agent-worker` with the argument `mcp`.
+    In that tool's configuration, use the command `agent-worker` with the argument `mcp`.
     """
     connect()  # so that a daemon that cannot be started is told before anything is asked
     # An editor without an open folder leaves its variable as it is.

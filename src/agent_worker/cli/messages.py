@@ -22,7 +22,7 @@ LONGEST_FOUND = 600  # characters of one message or paragraph that `search` show
 
 @click.command(cls=TextCommand)
 @click.argument("words", nargs=-1, metavar="[ADDRESS] MESSAGE", shell_complete=addresses)
-@click.option("--to", metavar="ADDRESS", help="The address, if it does not stand before the message.")
+@click.option("--to", metavar="ADDRESS", help="The address, if you do not put it before the message.")
 @click.option("--key", help="A key of your choice: sending again with the same one changes nothing.")
 @trust_option
 @as_json_option
@@ -30,9 +30,9 @@ def send(words: tuple[str, ...], to: str | None, key: str | None, as_json: bool)
     """Deliver MESSAGE to ADDRESS and return. `-` reads the message from standard input.
 
     An address is alice (a direct message), @review (the channel of a workflow) or alice@review (alice, there). Without
-    one, the message goes to the only workflow that runs, or to the only agent there is.
+    one, the message goes to the only running workflow, or to the only agent there is.
 
-    A message that would be taken for an option is written after `--`.
+    Write a message that looks like an option after `--`.
     """
     address, message = addressed(words, to, command="send")
     # A key of its own: asked again by a busy daemon, the same message is still one.
@@ -41,7 +41,7 @@ def send(words: tuple[str, ...], to: str | None, key: str | None, as_json: bool)
         return tell_json(receipt)
     echo(f"sent {receipt['id']}{_woke(receipt)}")
     for who in receipt["asleep"]:
-        echo(f"{who} is not working at the moment; let it go on: agent-worker agent start {who}", err=True)
+        echo(f"{who} is not working at the moment; to start it: agent-worker agent start {who}", err=True)
     if receipt["told"]:
         echo(clean(receipt["told"]), err=True)
 
@@ -55,10 +55,10 @@ def _woke(receipt: Mapping[str, Any]) -> str:
 
 @click.command()
 @click.argument("work", shell_complete=work_ids)
-@click.option("--reason", help="Is told where the work was asked for.")
+@click.option("--reason", help="Why; the sender is told.")
 @as_json_option
 def cancel(work: str, reason: str | None, as_json: bool) -> None:
-    """Cancel WORK that is queued, waits, or is under way; the others go on.
+    """Cancel WORK that is queued, waiting, or under way; other work continues.
 
     WORK is the id that `send` or `agent info` shows, or that of a run.
     """
@@ -73,7 +73,7 @@ def cancel(work: str, reason: str | None, as_json: bool) -> None:
 @click.argument("address", shell_complete=addresses)
 @as_json_option
 def clear(address: str, as_json: bool) -> None:
-    """Put the conversation at ADDRESS aside and begin it afresh: alice, alice@review, or all members of @review.
+    """Put the conversation at ADDRESS aside and start a new one: alice, alice@review, or all members of @review.
 
     Nothing is deleted: the files keep it, and an agent can look it up. What it remembers stays.
     """
@@ -88,9 +88,9 @@ def clear(address: str, as_json: bool) -> None:
 @click.option("-f", "--follow", is_flag=True, help="Keep showing new messages.")
 @as_json_option
 def peek(address: str | None, to: str | None, count: int, follow: bool, as_json: bool) -> None:
-    """Read the channel or conversation at ADDRESS: the last messages, and with --follow those that come.
+    """Read the channel or conversation at ADDRESS: the last messages and, with --follow, new ones as they come.
 
-    Without one, that of the only workflow that runs, or of the only agent there is.
+    Without one, that of the only running workflow, or of the only agent there is.
     """
     at = address or to or only_target("agent-worker peek")
     # Listened to before it is read: what is said in between is not missed.
@@ -101,7 +101,7 @@ def peek(address: str | None, to: str | None, count: int, follow: bool, as_json:
     if not as_json and not follow:
         under_way = _tell_under_way(at)
         if not lines and not under_way:
-            echo("nothing was said here yet")
+            echo("nothing has been said here yet")
     if follow:
         _follow(events, since=lines[-1]["seq"] if lines else 0, as_json=as_json)
 

@@ -111,9 +111,9 @@ def unforeseen(error: Exception) -> AgentWorkerError:
     """An error of ours. Mostly the answer of a daemon that another version of this program has started."""
     what = f"it has no {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
     if is_answered():
-        told = f"an answer of the daemon is not what this version expects ({what})"
-        return AgentWorkerError(told, hint="start the daemon anew, nothing is lost: agent-worker stop --all")
-    hint = "to report it, see where: PYTHONDEVMODE=1 agent-worker …"
+        told = f"the daemon's answer is not what this version expects ({what})"
+        return AgentWorkerError(told, hint="restart the daemon, nothing is lost: agent-worker stop --all")
+    hint = "to report it, find out where it happened: PYTHONDEVMODE=1 agent-worker …"
     return AgentWorkerError(f"this should not have happened: {what}", hint=hint)
 
 

@@ -11,16 +11,16 @@ from agent_worker.core.text import plural
 
 @click.group()
 def notify() -> None:
-    """Be told elsewhere what waits for you: by ntfy, a webhook, a command or email.
+    """Get notifications of what waits for you: by ntfy, a webhook, a command or email.
 
-    Where is written in notify.yaml in the daemon's home.
+    They are set up in notify.yaml in the daemon's home.
     """
 
 
 @notify.command(name="list")
 @as_json_option
 def list_sinks(as_json: bool) -> None:
-    """List where you are told, and what could not be told there."""
+    """List where notifications go, and what could not be delivered."""
     found = call("GET", "/notifications", project=here())
     if as_json:
         return tell_json(found)
@@ -30,14 +30,14 @@ def list_sinks(as_json: bool) -> None:
         trouble = f"; the last try failed: {each['trouble']}" if each["trouble"] else ""
         echo(f"{paint(clean(each['name']), 'cyan')}: {each['to']}, {clean(kinds)}{left}{clean(trouble)}")
     if not found:
-        echo("you are told nowhere: everything waits in agent-worker inbox")
+        echo("no notifications are set up: everything waits in agent-worker inbox")
 
 
 @notify.command()
 @as_json_option
 def test(as_json: bool) -> None:
-    """Put a test into your inbox: you are told of it wherever you are told of anything."""
+    """Put a test item into your inbox: it is sent wherever your notifications go."""
     item = call("POST", "/notifications/test", project=here())
     if as_json:
         return tell_json({"item": item})
-    echo("sent to wherever you are told; what could not be: agent-worker notify list")
+    echo("sent everywhere you get notifications; what failed: agent-worker notify list")

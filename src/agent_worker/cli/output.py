@@ -77,7 +77,7 @@ def as_json_option(command: F) -> F:
 
 def is_json_option(command: F) -> F:
     """`--json`, for what is JSON anyway: scripts may say it everywhere."""
-    return click.option("--json", is_flag=True, expose_value=False, help="Print JSON, which it does anyway.")(command)
+    return click.option("--json", is_flag=True, expose_value=False, help="Print JSON (always on).")(command)
 
 
 def tell(sentence: str, as_json: bool, **facts: Any) -> None:

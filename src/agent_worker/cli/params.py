@@ -30,7 +30,7 @@ def _declared(workflow: str) -> list[dict[str, Any]]:
     found = known[-1:] if is_file else [one for one in known if one["name"] == workflow]
     if not found:
         if any(each["name"] == workflow for each in call("GET", "/agents", project=here())):
-            told = f"{workflow} is an agent: it takes a message, and no parameters"
+            told = f"{workflow} is an agent: it takes a message, not parameters"
             raise BadInput(told, hint=f'agent-worker ask {workflow} "…"')
         names = ", ".join(one["name"] for one in known)
         hint = f"agent-worker ls (workflows here: {names})" if names else "agent-worker init"

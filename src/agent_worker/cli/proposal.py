@@ -51,9 +51,9 @@ def show(workflow: str, number: int, as_json: bool) -> None:
 @click.option("--resolution", type=click.Choice(["plurality", "majority", "unanimous"]))
 @click.option("--quorum", type=int, help="How many must vote. Default: all voters.")
 @click.option("--tie-break", type=click.Choice(["first", "random", "creator"]), default="first", show_default=True)
-@click.option("--minutes", type=float, default=10, show_default=True, help="How long it is open.")
-@click.option("--fallback", help="The option that takes effect when none is chosen in time.")
-@click.option("--advisory", is_flag=True, help="The outcome is advice: nothing changes by itself.")
+@click.option("--minutes", type=float, default=10, show_default=True, help="How long it stays open.")
+@click.option("--fallback", help="The option that takes effect if none is chosen in time.")
+@click.option("--advisory", is_flag=True, help="The outcome is only advice: it changes nothing.")
 @click.option("--veto", is_flag=True, help="The outcome waits for you.")
 @click.option("--role", type=click.Choice(["document_owner", "coordinator"]), help="The role that the winner gets.")
 @click.option("--turns", type=int, help="If approved, how many runs one request may take.")
@@ -61,7 +61,7 @@ def show(workflow: str, number: int, as_json: bool) -> None:
 @click.option("--vote", help="Your own vote.")
 @as_json_option
 def create(workflow: str, as_json: bool, **asked: Any) -> None:
-    """Put QUESTION to the vote in @WORKFLOW."""
+    """Have the members of @WORKFLOW vote on QUESTION."""
     asked["binding"] = not asked.pop("advisory")
     asked["options"], asked["voters"] = list(asked["options"]) or None, list(asked["voters"]) or None
     _tell(call("POST", "/proposals", at=workflow, project=here(), **asked), workflow, as_json)
@@ -123,7 +123,7 @@ def _tell(found: dict[str, Any], workflow: str, as_json: bool) -> None:
         echo(f"  {count}  {clean(option)}{'  ' + clean(', '.join(names)) if names else ''}")
     if found["state"] == "open":
         waits = ", ".join(found["missing"]) or "nobody"
-        echo(clean(f"  not voted: {waits}; its time is up {ago(found['expires_at'])}"))
+        echo(clean(f"  not voted: {waits}; time is up {ago(found['expires_at'])}"))
         echo(paint(clean(f"  agent-worker proposal vote {workflow} {number} …"), "bright_black"))
     else:
         echo(f"  {found['state']}: {clean(found['result'])}")

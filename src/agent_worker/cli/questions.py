@@ -16,8 +16,8 @@ from agent_worker.cli.prose import drawn, wrapped
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound
 
 ASKED = ("question", "approval", "vote", "veto", "limit")  #: kinds that are asked in place
-_APPROVAL = ("yes, once", "yes, for this run", "yes, always exactly this", "no (a reason may follow)")
-_VETO = ("let it stand", "veto it (a reason may follow)")
+_APPROVAL = ("yes, once", "yes, for this run", "yes, always for exactly this", "no (you may add a reason)")
+_VETO = ("let it stand", "veto it (you may add a reason)")
 _LIMIT = ("go on, with a new allowance", "leave it paused")
 _ROWS = 20  #: of one argument
 
@@ -59,7 +59,7 @@ class Questions:
         except BadInput as error:
             again = bool(item["options"]) and item["kind"] == "question" and bool(text.strip())
             self._refused = text if again else ""
-            more = "; type it once more to say just this" if again else f"; {error.hint}" if error.hint else ""
+            more = "; type it again to answer exactly that" if again else f"; {error.hint}" if error.hint else ""
             self._console.tell(f"{error.message}{more}", "yellow")
         except AgentWorkerError as error:
             self._console.tell(error.message, "red")

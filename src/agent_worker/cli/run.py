@@ -30,8 +30,8 @@ T = TypeVar("T")
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("workflow", required=False, shell_complete=workflows)
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED)
-@click.option("--tag", "--instance", default=MAIN, show_default=True, help="Which instance of the workflow.")
-@click.option("--model", help="For all members that use a model: such as anthropic/claude-sonnet-5-5.")
+@click.option("--tag", "--instance", default=MAIN, show_default=True, help="Which instance of the workflow (its tag).")
+@click.option("--model", help="For all members that use a model, such as anthropic/claude-sonnet-5-5.")
 @click.option("--trust", is_flag=True, help="Allow what this project can execute, without asking.")
 @click.option("--verbose", is_flag=True, help="Show tool calls.")
 @wait_option
@@ -48,14 +48,14 @@ def run(
 ) -> None:
     """Run WORKFLOW until everybody is done: its name, its file, or github:owner/repo@version/path.
 
-    If there is only one, you need not name it.
+    If there is only one, you can leave it out.
 
-    With a message, it may also be an agent: run alice "look at this"
+    With a message, WORKFLOW may also be an agent: run alice "look at this"
 
     A message may follow, and the workflow's own parameters after `--`: run review -- --target main
 
     Exits with 0 when all went well, 1 when something failed, 3 when a limit stopped it, 4 when it waits for you (an
-    answer, an approval, a key) and nobody is at the terminal: then it is kept, and goes on once you have answered.
+    answer, an approval, a key) and nobody is at the terminal: then it is kept, and continues once you have answered.
     """
     workflow, rest = _which(workflow, rest)
     workflow, tag = _tagged(workflow, tag)
@@ -105,8 +105,8 @@ def _watched(console: Console, events: Iterator[ServerEvent], name: str, *, verb
             console.tell(f"stopping {name} …", "bright_black")
             with suppress(NotRunning):  # the daemon may have seen that we left
                 call("DELETE", f"/workflows/{part(name)}", project=here())
-            console.tell(f"{name} was stopped: nobody works there any more. What was said: agent-worker peek @{name}")
-            console.tell("what `agent-worker start` begins goes on without you")
+            console.tell(f"{name} was stopped: nobody is working there now. What was said: agent-worker peek @{name}")
+            console.tell("to start a team that carries on without you: agent-worker start")
             raise
         if outcome.get("event") == "left":
             console.tell(
@@ -130,8 +130,8 @@ def _tell_outcome(outcome: Mapping[str, Any]) -> None:
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("workflow", required=False, shell_complete=workflows)
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED)
-@click.option("--tag", "--instance", default=MAIN, show_default=True, help="Which instance of the workflow.")
-@click.option("--model", help="For all members that use a model: such as anthropic/claude-sonnet-5-5.")
+@click.option("--tag", "--instance", default=MAIN, show_default=True, help="Which instance of the workflow (its tag).")
+@click.option("--model", help="For all members that use a model, such as anthropic/claude-sonnet-5-5.")
 @click.option("--trust", is_flag=True, help="Allow what this project can execute, without asking.")
 @click.option("-b", "--background", is_flag=True, help="Return at once, without showing its channel.")
 @as_json_option
@@ -146,7 +146,7 @@ def start(
 ) -> None:
     """Start WORKFLOW and keep it alive until it is stopped. Parameters as for `run`.
 
-    On a terminal its channel is shown, and you can talk there; Ctrl-C ends that, and the workflow goes on.
+    On a terminal it shows its channel, and you can talk there; Ctrl-C ends that, and the workflow carries on.
     """
     workflow, rest = _which(workflow, rest)
     workflow, tag = _tagged(workflow, tag)
@@ -166,19 +166,19 @@ def start(
         echo()
         with suppress(KeyboardInterrupt), Console() as console:
             chat_in_channel(console, f"@{running['name']}")
-        echo(f"{running['name']} goes on; to be back here: agent-worker chat @{running['name']}")
+        echo(f"{running['name']} carries on; to come back here: agent-worker chat @{running['name']}")
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("target", shell_complete=workflows)
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED)
-@click.option("--tag", "--instance", default=MAIN, show_default=True, help="Which instance of the workflow.")
+@click.option("--tag", "--instance", default=MAIN, show_default=True, help="Which instance of the workflow (its tag).")
 @click.option("--trust", is_flag=True, help="Allow what this project can execute, without asking.")
 @is_json_option
 def serve(target: str, rest: tuple[str, ...], tag: str, trust: bool) -> None:
-    """Run a workflow, or ask an agent, and print all that came of it as JSON, once it is done.
+    """Run a workflow, or ask an agent, and print the result as JSON once it is done.
 
-    TARGET, the message and the parameters are those of `run`. Programs ask the daemon for the same: POST /serve.
+    TARGET, the message and the parameters are those of `run`. Programs get the same from the daemon: POST /serve.
     """
     target, tag = _tagged(target, tag)
     message, given = _split(rest)
@@ -195,7 +195,7 @@ def serve(target: str, rest: tuple[str, ...], tag: str, trust: bool) -> None:
 def stop(target: str | None, everything: bool, as_json: bool) -> None:
     """Stop a workflow (@review), an agent (alice) or a member (alice@review); with --all, the daemon. Nothing is lost.
 
-    Without TARGET, the only workflow that runs.
+    Without TARGET, the only running workflow.
     """
     if everything:
         from agent_worker.client.connection import find
@@ -282,7 +282,7 @@ def _tagged(workflow: str, tag: str) -> tuple[str, str]:
     if not colon or not written or "/" in workflow or workflow.endswith((".yaml", ".yml")):
         return workflow, tag
     if tag not in (MAIN, written):
-        raise BadInput(f"two tags are given: {written} and {tag}", hint=f"agent-worker run {name} --tag {tag}")
+        raise BadInput(f"you gave two tags: {written} and {tag}", hint=f"agent-worker run {name} --tag {tag}")
     return name, written
 
 

@@ -44,19 +44,19 @@ def _tries(run: dict[str, Any]) -> str:
 
 @click.command()
 @click.argument("run", required=False, shell_complete=run_ids)
-@click.option("--full", is_flag=True, help="Word by word what its model was sent: prompt, tools, every request.")
+@click.option("--full", is_flag=True, help="Show what its model was sent, word by word: prompt, tools, every request.")
 @as_json_option
 def explain(run: str | None, full: bool, as_json: bool) -> None:
-    """Show what RUN saw (the sections of its prompt) and did (its steps). Without one, that of the newest run.
+    """Show what RUN saw (the sections of its prompt) and did (its steps). Without RUN, the newest one.
 
-    What a coding program did with its own tools is marked (its own): it told us, we had no part in it.
+    What a coding program did with its own tools is marked (its own): it told us, and we had no part in it.
     """
     found = call("GET", f"/runs/{part(run or _newest_run())}", full=full)
     if as_json:
         return tell_json(found)
     about = found["run"]
     if about["held"]:
-        echo("a person took back what this run was told, said and learned; it is shown to people only")
+        echo("a person took back what this run was told, said and learned; only people see it")
     cost = usd(about["usd"], about["estimated"])
     with_what = " ".join(dict.fromkeys((about["backend"], about["model"])))  # the model of a mock is called mock
     facts = (f"{about['agent']} {told(about['state'])}", with_what, _tries(about), cost)
@@ -76,7 +76,7 @@ def explain(run: str | None, full: bool, as_json: bool) -> None:
         for used in step["calls"]:
             _tell_call(used)
     if not full and rows:
-        echo(f"\nword by word what its model was sent: agent-worker explain {clean(about['id'])} --full")
+        echo(f"\nwhat its model was sent, word by word: agent-worker explain {clean(about['id'])} --full")
 
 
 def _tell_causes(causes: dict[str, Any]) -> None:

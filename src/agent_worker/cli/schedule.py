@@ -55,13 +55,13 @@ def get(target: str, as_json: bool) -> None:
 @click.argument("target", shell_complete=targets)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[WAKEUP] [-- PARAMS]")
 @click.option("--at", help="Once, at this time: 2026-08-01T09:00")
-@click.option("--tz", help="Time zone of the time of day or of --at; UTC if you name none.")
-@click.option("--prompt", help="What it is told then; for a workflow, said after its kickoff.")
-@click.option("--workspace", help="Where an agent wakes: a workflow (any instance that runs), or workflow:tag.")
-@click.option("--check", help="A command that is run first: when it prints nothing, nobody is woken.")
+@click.option("--tz", help="Time zone of the time of day or of --at; UTC by default.")
+@click.option("--prompt", help="What it is told when it wakes up; for a workflow, posted after its kickoff.")
+@click.option("--workspace", help="Where an agent wakes up: a workflow (any running instance), or workflow:tag.")
+@click.option("--check", help="A command to run first: if it prints nothing, nobody wakes up.")
 @as_json_option
 def set_(target: str, words: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """Set when TARGET wakes or runs by itself.
+    """Set when TARGET wakes up or runs.
 
     \b
     alice           the agent alice wakes
@@ -81,7 +81,7 @@ def set_(target: str, words: tuple[str, ...], as_json: bool, **given: Any) -> No
     _tell_one(found)
     if found["of"] == "default":
         own = found["target"].removeprefix("@")
-        echo(f"to run the workflow itself by a schedule: agent-worker schedule {own} set {wakeup or '2h'}")
+        echo(f"to schedule the workflow itself: agent-worker schedule {own} set {wakeup or '2h'}")
 
 
 @schedule.command()
@@ -90,7 +90,7 @@ def set_(target: str, words: tuple[str, ...], as_json: bool, **given: Any) -> No
 def clear(target: str, as_json: bool) -> None:
     """Remove the schedule that was set for TARGET.
 
-    If its file has one, that counts again.
+    If its file has one, that applies again.
     """
     was = call("DELETE", f"/schedules/{part(target)}", project=here())
     if as_json:
@@ -128,7 +128,7 @@ def _tell_one(found: dict[str, Any]) -> None:
     following = f"; next {_next(found)}" if found["due_at"] else ""
     echo(f"{found['told']}{following}")
     if found["due_at"] is None and found["of"] in ("agent", "workflow"):
-        echo("it is not due any more: that time is over")
+        echo("it is no longer due: that time has passed")
 
 
 def _params(target: str, given: list[str]) -> dict[str, str]:

@@ -61,10 +61,10 @@ def _message(message: Mapping[str, Any]) -> None:
 
 def _notes(sent: Mapping[str, Any]) -> None:
     if sent["program"]:
-        told = f"this is what {sent['program']} was given; what it adds for its model by itself is not known to us"
+        told = f"this is what {sent['program']} was given; we do not know what it adds for its model"
         echo(f"\n{clean(told)}")
     if sent["redacted"]:
-        echo("\nsecrets are taken out of what is kept: where it says [redacted:…], the model may have seen one")
+        echo("\nsecrets are removed from what is kept: where it says [redacted:…], the model may have seen one")
     if sent["missing"]:
         echo(f"\n{clean(sent['missing'])}")
 

@@ -31,7 +31,7 @@ def install(show: bool, as_json: bool) -> None:
     if show:
         return tell_json({"file": str(wanted.file), "text": wanted.text}) if as_json else click.echo(wanted.text)
     if find() is not None and not service_files.is_running(wanted):
-        told = "a daemon runs already that a command has started"
+        told = "a daemon that a command started is already running"
         raise Refused(told, hint="agent-worker stop --all, then agent-worker service install")
     wanted.file.parent.mkdir(parents=True, exist_ok=True)
     wanted.file.write_text(wanted.text)
@@ -63,14 +63,14 @@ def status(as_json: bool) -> None:
     else:
         echo(f"{'running' if running else 'not running'}: {clean(str(wanted.file))}")
         if differs:
-            echo("it says something else than would be written now: agent-worker service install")
+            echo("it differs from what would be written now: agent-worker service install")
     sys.exit(0 if running else 1)
 
 
 @service.command()
 @as_json_option
 def remove(as_json: bool) -> None:
-    """Stop the service and take it away. What the daemon keeps stays, and commands start it again when needed."""
+    """Stop the service and remove it. The daemon's data stays, and commands start the daemon again when needed."""
     from agent_worker.offline import service_files
 
     wanted = service_files.service()

@@ -9,7 +9,7 @@ from agent_worker.cli.output import as_json_option, echo, tell_json, tell_table
 from agent_worker.client.discovery import home_directory
 
 _HEAD = ("setting", "value", "from", "what it does")
-_NOTES = {"lower": "; a project may only lower it", "home": "; not a project's to choose", "project": ""}
+_NOTES = {"lower": "; a project may only lower it", "home": "; a project cannot set it", "project": ""}
 
 
 @click.command()
@@ -17,7 +17,7 @@ _NOTES = {"lower": "; a project may only lower it", "home": "; not a project's t
 def settings(as_json: bool) -> None:
     """Show every setting: its value here, where that comes from, and what it does.
 
-    Yours are in settings.yaml in the home, for all projects, read when the daemon starts; a project's stand under
+    Yours are in settings.yaml in the home, for all projects, read when the daemon starts; a project's are under
     `settings:` in moniro.yaml, read when the file changes.
     """
     found = call("GET", "/settings", project=here())

@@ -41,7 +41,7 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
     backend, model = chosen(backend, model)
     written, kept = set_up_team(template, Path.cwd(), backend, model)
     if not written and not as_json:
-        raise Refused("everything is there already", hint=TEMPLATES[template])
+        raise Refused("everything is already there", hint=TEMPLATES[template])
     if as_json:
         return tell_json({"written": written, "kept": kept, "backend": backend, "model": model})
     for name in written:
@@ -49,7 +49,7 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
     for name in kept:
         echo(f"  {paint('=', 'yellow')} {name} (kept as it was)")
     if backend == "mock":
-        echo("\nThe agents are mock agents: they play what their files say, and cost nothing. See how it works:")
+        echo("\nThe agents are mock agents: they play what their files say, and cost nothing. To see how it works:")
         echo(f"  {TEMPLATES[template]}")
         echo("Then make them real, with a key (agent-worker key set) or a coding program you have:")
         echo(f"  agent-worker init{_named(template)} --model {next(iter(KEYS.values()))}")
@@ -124,7 +124,12 @@ def _named_port() -> Check | None:
             tried.bind(("127.0.0.1", int(named)))
         except OSError as error:
             told = f"it could not start: port {named} of AGENT_WORKER_PORT: {os.strerror(error.errno or 0)}"
-            return "daemon", False, told, "end what listens there, or unset AGENT_WORKER_PORT: then a free one is found"
+            return (
+                "daemon",
+                False,
+                told,
+                "stop the program that listens there, or unset AGENT_WORKER_PORT to use a free port",
+            )
     return None
 
 
@@ -136,7 +141,7 @@ def _daemon(fix: bool) -> Check:
     except AgentWorkerError as error:
         return "daemon", False, error.message, error.hint
     if client is None:
-        return _named_port() or ("daemon", True, "not running; it starts when it is needed", "")
+        return _named_port() or ("daemon", True, "not running; it starts when needed", "")
     return "daemon", True, f"running at {client.found.host}:{client.found.port}", ""
 
 

@@ -19,7 +19,7 @@ FORMS = "log, diff N, proposals, approve ID, reject ID [REASON], rollback N, dri
 @click.argument("words", nargs=-1, metavar=f"[{' | '.join(FORMS.split(', '))}]")
 @as_json_option
 def soul(name: str, words: tuple[str, ...], as_json: bool) -> None:
-    """Show who NAME is, and the changes that wait for you; decide about them, look back, go back."""
+    """Show who NAME is and the changes that wait for you; decide on them, look back, or go back."""
     path = f"/agents/{part(name)}/soul"
     match words:
         case ():
@@ -38,13 +38,13 @@ def soul(name: str, words: tuple[str, ...], as_json: bool) -> None:
             found = call("POST", f"{path}/versions/{number}", project=here())
             if as_json:
                 return tell_json(found)
-            echo(f"the soul of {clean(name)} is that of version {number} again, as version {found['version']}")
+            echo(f"the soul of {clean(name)} is back to that of version {number}, as version {found['version']}")
         case ("drift",):
             _drift(call("GET", f"{path}/drift", project=here()), as_json)
         case _:
             known = next((form for form in FORMS.split(", ") if form.split()[0] == words[0]), "")
             raise BadInput(
-                f"that is not how {words[0]} is typed" if known else f"say what to do: {FORMS}",
+                f"that is not how to type {words[0]}" if known else f"say what to do: {FORMS}",
                 hint=f"agent-worker agent soul {name} {known or 'log'}",
             )
 
@@ -88,7 +88,7 @@ def _proposals(found: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         return tell_json(found)
     rows = [(p["id"], p["state"], p["by"], p["at"][:10], p["diff"].replace("\n", "  ")) for p in found]
-    tell_table(("id", "state", "by", "made", "change"), rows, empty="nothing was ever proposed")
+    tell_table(("id", "state", "by", "made", "change"), rows, empty="nothing has been proposed yet")
 
 
 def _decide(path: str, id: str, verdict: str, reason: str, as_json: bool) -> None:

@@ -34,7 +34,7 @@ def ls(target: str | None, as_json: bool) -> None:
     """List agents and workflows; with @workflow, its members; with alice@workflow, that one.
 
     The label of an agent says what it can do: U reads what others wrote, S reaches what is sensitive, X changes things
-    or reaches out. An agent that is all three does nothing until you have approved it.
+    or reaches out. An agent that can do all three does nothing until you approve it.
     """
     if target:
         return _members(target, as_json)
@@ -204,12 +204,12 @@ def _why(instance: dict[str, Any]) -> str:
 @click.argument("message", shell_complete=message_ids)
 @as_json_option
 def trace(message: str, as_json: bool) -> None:
-    """Show where MESSAGE (its id) went: to whom, what became of it, in which run."""
+    """Show where MESSAGE (its id) went: to whom, what happened to it, in which run."""
     found = call("GET", f"/trace/{part(message)}")
     if as_json:
         return tell_json(found)
     rows = [(hop["name"], told(hop["state"], "person"), hop["run"] or "") for hop in found]
-    tell_table(("to", "state", "run"), rows, empty="it was delivered to nobody: it calls on no member")
+    tell_table(("to", "state", "run"), rows, empty="it went to nobody: it calls on no member")
 
 
 @click.command()
@@ -246,19 +246,19 @@ def audit(agent: str | None, count: int, as_json: bool) -> None:
         rows = [(ago(e["at"]), e["agent"], e["who"], e["deed"], e["about"], e["run"]) for e in found["entries"]]
         tell_table(("when", "memory of", "who", "did", "what", "run"), rows, empty="nothing has been recorded yet")
     if found["flaw"]:
-        echo(f"{clean(found['flaw'])}: the record cannot be trusted. Look at a backup.", err=True)
+        echo(f"{clean(found['flaw'])}: the record cannot be trusted. Compare it with a backup.", err=True)
         sys.exit(1)
 
 
 @click.command()
 @click.argument("names", nargs=-1)
-@click.option("--test", "try_out", is_flag=True, help="Prove each key with one tiny request, which costs very little.")
-@click.option("-m", "--model", help="The model to test with, of one provider; a cheap one if none is named.")
+@click.option("--test", "try_out", is_flag=True, help="Check each key with one tiny request, which costs very little.")
+@click.option("-m", "--model", help="The model to test with, for one provider; a cheap one by default.")
 @as_json_option
 def providers(names: tuple[str, ...], try_out: bool, model: str | None, as_json: bool) -> None:
     """Show which model providers can be used, by the keys in the daemon's environment. No key is shown.
 
-    With --test, exits with 1 if one that was tried failed, or one that you named could not be tried.
+    With --test, exits with 1 if a test failed, or one that you named could not be tried.
     """
     found = {each["name"]: each for each in call("GET", "/providers")}
     if unknown := [name for name in names if name not in found]:
@@ -301,7 +301,7 @@ def _test_providers(chosen: list[dict[str, Any]], model: str | None, *, named: b
         rows = [(each["name"], each["state"], each["model"], _proof(each)) for each in found]
         tell_table(("provider", "test", "model", ""), rows)
         if any(each["usd"] for each in found):
-            echo("this counts in what the project here spends today: agent-worker stats")
+            echo("this counts towards what this project spends today: agent-worker stats")
     if any(each["state"] == "failed" or (named and each["state"] != "ok") for each in found):
         sys.exit(1)
 

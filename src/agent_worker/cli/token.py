@@ -18,7 +18,7 @@ from agent_worker.core.text import plural
 def token() -> None:
     """Make tokens for other programs, list and revoke them.
 
-    A token is for one project. It lasts until you revoke it, also when the daemon is started anew.
+    A token is for one project. It lasts until you revoke it, across restarts of the daemon.
     """
 
 
@@ -32,10 +32,10 @@ def token() -> None:
     show_default=True,
     help="What it opens: OpenAI's API, or the numbers at /metrics.",
 )
-@click.option("--days", type=float, help="It ends by itself after so many days.")
+@click.option("--days", type=float, help="It expires after this many days.")
 @as_json_option
 def create(name: str, opens: tuple[str, ...], door: str, days: float | None, as_json: bool) -> None:
-    """Make a token called NAME, with which a program can talk with the agents and teams of this project.
+    """Make a token called NAME that lets a program talk to the agents and teams of this project.
 
     It is shown this once. Programs that speak OpenAI's API take it as their key, Prometheus as its bearer token.
     """
@@ -69,7 +69,7 @@ def list_tokens(as_json: bool) -> None:
 @click.argument("name")
 @as_json_option
 def revoke(name: str, as_json: bool) -> None:
-    """End the token called NAME, or with this id: whoever has it is refused from now on."""
+    """End the token called NAME, or with this id: it is refused from now on."""
     gone = call("DELETE", f"/tokens/{part(name)}", project=here())
     tell_json(gone) if as_json else echo(clean(f"{gone['name']} is revoked"))
 
@@ -84,4 +84,4 @@ def _ends(each: dict[str, Any]) -> str:
     if each["ends_at"] is None:
         return "until it is revoked"
     left = each["ends_at"] / 1e6 - time.time()
-    return "its time is up" if left <= 0 else f"for {plural(max(1, round(left / 86400)), 'more day')}"
+    return "it has expired" if left <= 0 else f"for {plural(max(1, round(left / 86400)), 'more day')}"

@@ -179,10 +179,12 @@ class _explained:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         match error:
             case Garbled() | ValueError():
-                raise AgentWorkerError(f"the answer of the daemon at {self._where} cannot be read", hint=LOGS) from None
+                raise AgentWorkerError(
+                    f"the answer from the daemon at {self._where} cannot be read", hint=LOGS
+                ) from None
             case asyncio.IncompleteReadError() | OSError():  # TimeoutError is one
                 hint = "call it again: that starts the daemon"
-                raise Lost(f"the daemon at {self._where} is not there any more", hint=hint) from None
+                raise Lost(f"the daemon at {self._where} is no longer there", hint=hint) from None
 
 
 async def _data(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -260,7 +260,7 @@ def connect(
     """
     if os.environ.get(RUN_TOKEN):
         raise Refused(
-            "this is the shell of an agent at work, which has tools of its own", hint="agent-worker context tools"
+            "this is the shell of an agent at work, which has its own tools", hint="agent-worker context tools"
         )
     home = home or home_directory()
     if client := find(home):
@@ -384,10 +384,10 @@ def _explained(found: DaemonFile, within: float) -> Iterator[None]:
         told = f"what listens on {where(found)} is not our daemon; nothing was sent to it"
         raise AgentWorkerError(told, hint="agent-worker daemon status") from None
     except Garbled:
-        raise AgentWorkerError(f"the answer of the daemon at {where(found)} cannot be read", hint=LOGS) from None
+        raise AgentWorkerError(f"the answer from the daemon at {where(found)} cannot be read", hint=LOGS) from None
     except ConnectionRefusedError:
         again = "run the command again: it starts the daemon"
-        raise AgentWorkerError(f"the daemon at {where(found)} is not running any more", hint=again) from None
+        raise AgentWorkerError(f"the daemon at {where(found)} is no longer running", hint=again) from None
     except TimeoutError:
         hint = "agent-worker daemon status"
         raise AgentWorkerError(f"the daemon at {where(found)} did not answer within {within:g} s", hint=hint) from None
@@ -413,4 +413,4 @@ def _started(home: Path, command: Sequence[str], until: float) -> Client | None:
         return None
     if client := find(home):
         return Client(client.found, said)
-    raise AgentWorkerError("the daemon started, and ended at once", hint=LOGS)
+    raise AgentWorkerError("the daemon started and ended at once", hint=LOGS)

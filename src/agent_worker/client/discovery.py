@@ -116,7 +116,7 @@ def check_home(path: Path) -> None:
         if status.st_uid != os.geteuid():
             raise Refused(f"{path} belongs to another user", hint=_ELSEWHERE)
         if status.st_mode & 0o022:
-            raise Refused(f"{path} may be written by others", hint=f"look at what is in it, then: chmod 700 {path}")
+            raise Refused(f"others can write to {path}", hint=f"check what is in it, then: chmod 700 {path}")
         if status.st_mode & 0o077:
             os.fchmod(directory, 0o700)
     finally:

@@ -35,8 +35,10 @@ class FreeSpace:
             return ""
         left = f"only {amount(self.free)} is free on the disk"
         if self.state == "stopped":
-            return f"{left}: no new run begins below {amount(self.stop)}. What can go: agent-worker gc --dry-run"
-        return f"{left}; below {amount(self.stop)} no new run begins. What can go: agent-worker gc --dry-run"
+            return (
+                f"{left}: no new run starts below {amount(self.stop)}. What you can remove: agent-worker gc --dry-run"
+            )
+        return f"{left}; below {amount(self.stop)} no new run starts. What you can remove: agent-worker gc --dry-run"
 
 
 def _unwatched() -> None:

@@ -235,7 +235,7 @@ def trouble_of(error: OSError) -> Unwritable | TooBusy | None:
     if error.errno in _FULL:
         return Unwritable(f"the disk is full: nothing was written{where}", hint="free some space and try again")
     if error.errno in _CLOSED:
-        return Unwritable(f"this cannot be written{where}: {error.strerror}", hint="look at its owner and its disk")
+        return Unwritable(f"this cannot be written{where}: {error.strerror}", hint="check its owner and its disk")
     if error.errno == errno.EIO:
         return Unwritable(f"the disk failed: nothing was written{where}", hint="agent-worker doctor")
     if error.errno in _NO_MORE:

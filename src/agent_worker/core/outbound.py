@@ -42,7 +42,7 @@ NOT_TOO_LONG = Patience()
 def check_url(url: str, *, allow_local: bool = False) -> str:
     """The address without a slash at its end. BadInput when it is malformed, or leads into the local network."""
     if url != url.strip() or any(ord(c) <= 32 or c == "\\" for c in url):
-        raise BadInput(f"base_url {url!r} has characters that no address has")
+        raise BadInput(f"base_url {url!r} has characters that are not allowed in an address")
     parts = _split(url)
     host = parts.hostname or ""
     if parts.scheme not in ("http", "https"):
@@ -56,7 +56,7 @@ def check_url(url: str, *, allow_local: bool = False) -> str:
     if address := literal(host):
         check_address(host, address, allow_local=allow_local)
     elif not allow_local and _is_local_name(host):
-        raise BadInput(f"base_url leads to {host}, which is in the local network", hint=_HOW_TO_ALLOW)
+        raise BadInput(f"base_url points to {host}, which is in the local network", hint=_HOW_TO_ALLOW)
     if parts.scheme == "http" and not allow_local:
         raise BadInput(f"base_url {url!r} would send the key unencrypted", hint="use https://")
     return url.rstrip("/")
@@ -66,7 +66,7 @@ def check_address(host: str, address: IPAddress, *, allow_local: bool = False) -
     """BadInput when the address is not one of the public Internet. Link-local ones (metadata) are never allowed."""
     real = _innermost(address)
     if real.is_link_local or real.is_multicast or real.is_unspecified:
-        raise BadInput(f"{host} is {real}, which is not the address of a server")
+        raise BadInput(f"{host} is {real}, which is not a server's address")
     if not real.is_global and not allow_local:
         raise BadInput(f"{host} is {real}, an address of the local network", hint=_HOW_TO_ALLOW)
 
@@ -130,7 +130,7 @@ async def checked_addresses(
     return addresses
 
 
-_HOW_TO_ALLOW = "a provider in the local network must be allowed by you, not by a file of the project"
+_HOW_TO_ALLOW = "only you can allow a provider in the local network; a file of the project cannot"
 
 
 def _split(url: str) -> SplitResult:

@@ -35,7 +35,7 @@ class PythonFunction:
         self._limit = limit
         self._is_async = inspect.iscoroutinefunction(called)
         if not self.description:
-            raise BadInput(f"{reference} has no docstring", hint="write in it what the tool does: the model reads it")
+            raise BadInput(f"{reference} has no docstring", hint="write what the tool does there: the model reads it")
         signature = inspect.signature(function)
         hints = _hints(called, signature, reference)
         parameters = [each.replace(annotation=hints[each.name]) for each in signature.parameters.values()]
@@ -92,7 +92,7 @@ def described(error: BaseException) -> str:
 
 def not_understood(reference: str, error: Exception) -> BadInput:
     told = described(error).partition("\n")[0]
-    return BadInput(f"{reference}: its types cannot be understood: {told}", hint="use str, int, lists, models …")
+    return BadInput(f"{reference}: cannot understand its types: {told}", hint="use str, int, lists, models …")
 
 
 def _described_as(name: str, parameters: list[inspect.Parameter], hints: dict[str, Any]) -> Callable[..., Any]:

@@ -104,13 +104,13 @@ def _skeleton(name: str) -> str:
 def _parsed(text: str, kind: str, rest: str) -> Remote:
     repository, at, version = rest.rpartition("@")
     if not at:
-        raise _refused(text, "it says no version")
+        raise _refused(text, "it names no version")
     ref, slash, path = version.partition("//" if "//" in version else "/")
     owner, _, name = repository.partition("/")
     if kind == "github" and not (_OWNER.fullmatch(owner) and _REPOSITORY.fullmatch(name) and ".." not in name):
         raise _refused(text, "there is no such owner or repository")
     if kind == "file" and not (_DIRECTORY.fullmatch(repository) and _is_plain(repository)):
-        raise _refused(text, "the directory is written out in full, without blanks")
+        raise _refused(text, "write the directory in full, without spaces")
     if not _REF.fullmatch(ref) or ".." in ref or ref.endswith((".lock", ".")):
         raise _refused(text, "the version is a branch, a tag or a full commit id")
     if not slash or not _PATH.fullmatch(path) or not _is_plain(path):
@@ -124,4 +124,4 @@ def _is_plain(path: str) -> bool:
 
 def _refused(text: str, why: str) -> BadInput:
     shown = text if len(text) <= 120 else f"{text[:119]}…"
-    return BadInput(f"{shown!r} is not a place to fetch from: {why}", hint=f"such as {_FORM}")
+    return BadInput(f"{shown!r} cannot be fetched from: {why}", hint=f"such as {_FORM}")

@@ -189,7 +189,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
 
     def _unreachable(self) -> Unreachable:
         told = f"the database at {self.place} cannot be reached: {self.trouble}; nothing was stored"
-        return Unreachable(told, hint="agent-worker doctor; the daemon goes on by itself when the server is back")
+        return Unreachable(told, hint="agent-worker doctor; the daemon continues when the server is back")
 
     # --- the writer thread ---------------------------------------------------------------------------------
 
@@ -302,7 +302,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
                 return fault
             if self._ending.is_set():
                 self._xid = ""
-                return StorageFault("the daemon ended before PostgreSQL told whether the last change was stored")
+                return StorageFault("the daemon ended before PostgreSQL said whether the last change was stored")
             self._ending.wait(PAUSES[-1])
         return None
 

@@ -27,7 +27,9 @@ def look_at(url: str) -> Look:
         return Look(False, error.message, error.hint)
     except psycopg.Error as error:
         told = " ".join(str(error).split())
-        return Look(False, f"{place} cannot be reached: {told}", "start PostgreSQL, or mend AGENT_WORKER_DATABASE_URL")
+        return Look(
+            False, f"{place} cannot be reached: {told}", "start PostgreSQL, or correct AGENT_WORKER_DATABASE_URL"
+        )
 
 
 def _hosts(connection: Connection) -> str:

@@ -222,7 +222,7 @@ def unfit(connection: Connection) -> Sequence[str]:
     ).fetchone()
     plain_order, encoding, name = found or (False, "", "")
     if not plain_order:
-        return f"the database {name} sorts by the rules of a language: names would stand in another order", CREATE
+        return f"the database {name} sorts by a language's rules, which would change the order of names", CREATE
     if encoding != "UTF8":
         return f"the database {name} stores text as {encoding}, not as UTF8", CREATE
     try:

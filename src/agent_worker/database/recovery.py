@@ -65,11 +65,11 @@ class Report:
         more = {"its loose pages": self.from_pages, "the newest backup": self.from_backup, "files": self.from_files}
         parts = [f"{count:,} of them from {source}" for source, count in more.items() if count]
         said = ", ".join([f"{self.messages:,} of {plural(self.expected, 'message')} recovered", *parts])
-        work = "; what was still to be done could not be read: ask for it again" if self.lost_work else ""
+        work = "; unfinished work could not be read: ask for it again" if self.lost_work else ""
         if self.lost_commits:
             said = f"{counted(self.lost_commits)} lost, with votes, costs and work of that time; {said}"
         if self.readable:
-            said = f"{said}; what else was said can be read in {', '.join(self.readable)}"
+            said = f"{said}; other messages can be read in {', '.join(self.readable)}"
         return f"{said}{work}; the damaged file is kept as {self.kept}"
 
 
@@ -121,7 +121,7 @@ def look_at(database: Path) -> str:
             version_of(connection)
             mark.check_end(commits_in(connection))
             for row in connection.execute("pragma foreign_key_check"):
-                return f"a row of {row[0]} names a {row[2]} that is not there"
+                return f"a row of {row[0]} names a {row[2]} that does not exist"
     except UnknownSchema:
         raise
     except StorageFault as fault:

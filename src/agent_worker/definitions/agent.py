@@ -86,7 +86,7 @@ def _serves_nobody(written: Mapping[str, Any]) -> bool:
 class AgentSettings(Block):
     model: ModelName | None = Field(
         None,
-        description="provider/model, which backend sdk needs; of a coding program, whatever it calls it",
+        description="provider/model (required for backend sdk); for a coding program, whatever it calls the model",
         examples=["anthropic/claude-sonnet-5-5"],
     )
     backend: BackendName = Field(
@@ -96,12 +96,12 @@ class AgentSettings(Block):
         Annotated[ProviderSettings, BeforeValidator(_named, json_schema_input_type=Name | ProviderSettings)] | None
     ) = Field(
         None,
-        description="who serves the model, where its name does not say so; or an endpoint of your own",
+        description="who serves the model, if its name does not say so; or your own endpoint",
         examples=[{"name": "mine", "base_url": "https://llm.example/v1", "api_key": "$MY_KEY"}],
     )
     prompt: PromptSettings | None = Field(
         None,
-        description="who the agent is told to be; needed, except by mock",
+        description="who the agent is told to be; required, except for mock",
         examples=[{"system": "You are Alice. You review code."}],
     )
     system_prompt: Text | None = Field(
@@ -109,13 +109,13 @@ class AgentSettings(Block):
     )
     soul: Soul = Field(
         default_factory=Soul,
-        description="its character, which it and you may change later; other keys are kept as they are",
+        description="its character, which you and it may change later; other keys are kept as they are",
         examples=[{"role": "lead reviewer"}],
     )
     tools: tuple[Annotated[ToolSettings, BeforeValidator(_named, json_schema_input_type=str | ToolSettings)], ...] = (
         Field(
             (),
-            description="what it may do beside talking: task tools by name, functions of the project",
+            description="what it may do besides talking: task tools by name, functions of the project",
             examples=[["read_file", {"name": "bash", "approve": True}]],
         )
     )
@@ -125,35 +125,35 @@ class AgentSettings(Block):
         examples=[{"tickets": {"url": "https://mcp.example/mcp"}}],
     )
     skills: tuple[InsidePath, ...] = Field(
-        (), description="folders of skills that it may read, inside the project", examples=[[".agents/skills"]]
+        (), description="skill folders that it may read, inside the project", examples=[[".agents/skills"]]
     )
     cwd: InsidePath = Field(".", description="where it works, inside the project", examples=["app"])
     project_instructions: Flag = Field(
         True,
-        description="it is shown AGENTS.md of the project, and the one nearest above cwd, as somebody else's words",
+        description="show it the project's AGENTS.md, and the one nearest above cwd, as somebody else's words",
         examples=[False],
     )
     env: tuple[Variable, ...] = Field(
         (),
-        description="variables of the daemon's environment for its shell, servers and program; taken for secrets",
+        description="variables from the daemon's environment for its shell, servers and program; treated as secrets",
         examples=[["DATABASE_URL"]],
     )
     max_tokens: Whole | None = Field(
         None,
-        description="the longest answer of its model, in tokens; otherwise what the provider does",
+        description="the longest answer of its model, in tokens; by default the provider decides",
         examples=[4096],
     )
     settings: dict[str, JsonValue] = Field(
         default_factory=dict,
-        description="of the model, sent as they are written",
+        description="parameters of the model, sent as written",
         examples=[{"temperature": 0.2}],
     )
     max_steps: Whole = Field(
-        20, description="steps of one run; then it ends as incomplete, and goes on when you say so", examples=[40]
+        20, description="steps of one run; then it ends as incomplete, and continues when you say so", examples=[40]
     )
     timeout: Duration = Field(
         600.0,
-        description="of a coding program: silence after which it is ended and tried again",
+        description="for a coding program: how long it may be silent before it is ended and tried again",
         examples=["20m"],
         json_schema_extra={"default": "10m"},
     )
@@ -161,33 +161,33 @@ class AgentSettings(Block):
         default_factory=AgentLimits, description="what it may spend, wherever it works", examples=[{"usd_per_day": 5}]
     )
     schedule: Schedule | None = Field(
-        None, description="when it wakes by itself", examples=[{"wakeup": "weekdays at 9", "tz": "Europe/Berlin"}]
+        None, description="when it wakes up on its own", examples=[{"wakeup": "weekdays at 9", "tz": "Europe/Berlin"}]
     )
     requires: tuple[Label, ...] = Field(
         (),
-        description="labels that a machine must have to run it, where several share a PostgreSQL",
+        description="labels that a machine must have to run it, if several share a PostgreSQL",
         examples=[["gpu"]],
     )
     isolate: Isolation | None = Field(
         None,
-        description="worktree: it works in a copy of its own; none says that several share one on purpose",
+        description="worktree: it works in its own copy; none: several share one on purpose",
         examples=["worktree"],
     )
     access: Access = Field(
         "edit",
-        description="of a coding program: look, change files beneath cwd, or whatever you may do",
+        description="for a coding program: look, change files beneath cwd, or do whatever you may do",
         examples=["read"],
     )
     command: Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
-        None, description="of backend acp: the program and its arguments", examples=[["my-agent", "--acp"]]
+        None, description="for backend acp: the program and its arguments", examples=[["my-agent", "--acp"]]
     )
     script: tuple[ScriptEntry, ...] | None = Field(
         None,
-        description="of mock: what it plays, entry by entry; without one it answers by itself",
+        description="for mock: what it plays, entry by entry; without a script it makes up its answers",
         examples=[[{"say": "@bob is it fast enough?"}]],
     )
     character: Literal["gullible", "liar", "thief"] | None = Field(
-        None, description="of mock: one that misbehaves, to try a team against", examples=["gullible"]
+        None, description="for mock: a character that misbehaves, to test a team against", examples=["gullible"]
     )
 
     @property
@@ -213,15 +213,15 @@ class AgentSettings(Block):
         if backend in _BACKENDS - {"mock"} and written.get("character") is not None:
             yield Broken(("character",), "is only for backend mock")
         if written.get("script") is not None and written.get("character") is not None:
-            yield Broken(("character",), "does as it likes, and follows no script", "keep one of them")
+            yield Broken(("character",), "follows no script", "keep one of them")
         if backend in _BACKENDS - {"sdk"} and written.get("settings") is not None:
-            yield Broken(("settings",), "is only for backend sdk", "a program has settings of its own")
+            yield Broken(("settings",), "is only for backend sdk", "a program has its own settings")
         if isinstance(settings := written.get("settings"), dict):
             for key in settings.keys() & _NO_SETTINGS.keys():
                 yield Broken(("settings", key), "cannot be set here", _NO_SETTINGS[key])
         prompts = [key for key in ("prompt", "system_prompt") if written.get(key) is not None]
         if len(prompts) == 2:
-            yield Broken(("system_prompt",), "stands for prompt, which is here too", "keep one of them")
+            yield Broken(("system_prompt",), "is another way to write prompt, which is also here", "keep one of them")
         if not prompts and backend in _BACKENDS - {"mock"}:
             yield Broken(("prompt",), "is required", "prompt: { system: You are … }")
 
@@ -296,12 +296,12 @@ class AgentDefinition(AgentSettings):
     )
     context: PersonalContext = Field(
         default_factory=PersonalContext,
-        description="where its own files are, and how much of a conversation it is shown",
+        description="where its own files are, and how much of a conversation it sees",
         examples=[{"thin_thread": 20}],
     )
     memory: MemorySettings = Field(
         default_factory=MemorySettings,
-        description="how much of what it remembers it is shown",
+        description="how much of its memory it sees",
         examples=[{"budget": 4000}],
     )
     auto_memory: Annotated[
@@ -310,13 +310,13 @@ class AgentDefinition(AgentSettings):
         BeforeValidator(switched, json_schema_input_type=bool | None | Literal["on", "off"] | AutoMemory),
     ] = Field(
         default_factory=AutoMemory,
-        description="how it draws something to remember from its runs, in one small request each; off: never",
+        description="how it learns from its runs, in one small request each; off: never",
         examples=[{"model": "anthropic/claude-haiku-5-5"}],
     )
 
     soul_evolution: SoulEvolution | None = Field(
         None,
-        description="what becomes of a change that its soul seems to need: you decide (propose, the default), "
+        description="what happens when its soul seems to need a change: you decide (propose, the default), "
         "additions are made (auto), or nothing (disabled)",
         examples=["auto"],
     )

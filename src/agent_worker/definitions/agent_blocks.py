@@ -29,7 +29,7 @@ _FUNCTION = pattern(r"[^\x00-\x1f:~]{1,500}\.py:[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 def _key_reference(text: str) -> str:
     if not _KEY_REFERENCE.fullmatch(text):  # and never show what was written: it may be the secret
-        raise wrong("must refer to an environment variable, never hold the key itself", "such as $MY_KEY")
+        raise wrong("must name an environment variable, never contain the key itself", "such as $MY_KEY")
     return text
 
 
@@ -48,7 +48,7 @@ class ProviderSettings(Block):
 
     name: Name | None = Field(
         None,
-        description="a provider we know, or a name for an endpoint of your own; otherwise the one that model names",
+        description="a provider we know, or a name for your own endpoint; by default the one that model names",
         examples=["openrouter"],
     )
     base_url: Url | None = Field(
@@ -76,7 +76,7 @@ class PromptSettings(Block):
     )
     system_file: Line | None = Field(
         None,
-        description="a file with these words, relative to the file that names it, inside the project",
+        description="a file with this text, relative to the file that names it, inside the project",
         examples=["prompts/alice.md"],
     )
 
@@ -94,7 +94,7 @@ class Soul(Block):
     role: str | None = Field(None, description="what it is in the team", examples=["lead reviewer"])
     expertise: tuple[str, ...] = Field((), description="what it knows about", examples=[["python", "sql"]])
     style: str | None = Field(None, description="how it speaks", examples=["short and kind"])
-    principles: tuple[str, ...] = Field((), description="what it holds to", examples=[["measure before you judge"]])
+    principles: tuple[str, ...] = Field((), description="what it abides by", examples=[["measure before you judge"]])
 
     def record(self) -> dict[str, Any]:
         """Everything that was written, in the order of the file."""
@@ -109,11 +109,11 @@ class PersonalContext(Block):
         json_schema_extra={"x-default": ".agents/<name>"},
     )
     thin_thread: Annotated[int, Field(strict=True, ge=0, le=1000)] = Field(
-        10, description="how many of the last messages of a conversation stand in its prompt", examples=[20]
+        10, description="how many of the last messages of a conversation are in its prompt", examples=[20]
     )
     store: Literal["files", "database"] | None = Field(
         None,
-        description="where its folder is kept for several machines: in their database, or in files that all see",
+        description="where several machines keep its folder: in their database, or in files that all of them see",
         examples=["files"],
         json_schema_extra={"x-default": "database with PostgreSQL, else files"},
     )
@@ -121,14 +121,14 @@ class PersonalContext(Block):
 
 class MemorySettings(Block):
     budget: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = Field(
-        2000, description="how many tokens of memory stand in a prompt", examples=[4000]
+        2000, description="how many tokens of memory a prompt may hold", examples=[4000]
     )
     auto_load: tuple[Label, ...] = Field(
-        ("core",), description="files of its memory that stand in every prompt", examples=[["core", "customers"]]
+        ("core",), description="files of its memory that are in every prompt", examples=[["core", "customers"]]
     )
     search: tuple[Label, ...] = Field(
         ("working",),
-        description="files or tiers of its memory of which what fits the work is brought into the prompt",
+        description="files or tiers of its memory from which the prompt gets what fits the work",
         examples=[["decisions"]],
     )
 
@@ -138,8 +138,8 @@ class AutoMemory(Block):
 
     model: ModelName | None = Field(
         None,
-        description="the model that draws what is worth remembering from a run; without one, for backend sdk, the "
-        "cheapest of the same provider whose price is known, else its own; for others nothing is drawn",
+        description="the model that extracts what is worth remembering from a run; by default, for backend sdk, the "
+        "cheapest of the same provider with a known price, else its own; others extract nothing",
         examples=["anthropic/claude-haiku-5-5"],
     )
 
@@ -148,17 +148,19 @@ class ToolSettings(Block):
     name: Annotated[str, AfterValidator(_tool)] = Field(
         description="a task tool, or a Python function of the project as ./file.py:function", examples=["bash"]
     )
-    approve: Flag = Field(False, description="you say yes to each call", examples=[True])
-    network: Flag = Field(False, description="of bash: its sandbox may reach the network", examples=[True])
-    unsafe: Flag = Field(False, description="of bash: without any sandbox; you approve it first", examples=[True])
+    approve: Flag = Field(False, description="you approve each call", examples=[True])
+    network: Flag = Field(False, description="for bash: its sandbox may reach the network", examples=[True])
+    unsafe: Flag = Field(False, description="for bash: no sandbox; you approve it first", examples=[True])
 
 
 class McpServer(Block):
     url: Url | None = Field(
-        None, description="where it is reached over HTTP; or else command", examples=["https://mcp.example/mcp"]
+        None, description="its address, over HTTP; or else command", examples=["https://mcp.example/mcp"]
     )
     command: Annotated[tuple[Text, ...], Field(min_length=1)] | None = Field(
-        None, description="the program that is it, with its arguments", examples=[["npx", "-y", "some-server"]]
+        None,
+        description="the program that runs the server, with its arguments",
+        examples=[["npx", "-y", "some-server"]],
     )
 
     @classmethod

@@ -74,7 +74,7 @@ def check_checkouts(workflow: WorkflowDefinition, agents: Mapping[str, AgentDefi
 
 def _unknown_agent(ref: str, agents: Mapping[str, AgentDefinition], broken: Mapping[str, str]) -> tuple[str, str]:
     if (name := canonical(ref, broken)) is not None:
-        return f"agent {name} has problems of its own", f"fix {broken[name]} first"
+        return f"agent {name} has problems", f"fix {broken[name]} first"
     known = f"known agents: {listed(agents)}" if agents else "this project has no agents"
     near = did_you_mean(ref, list(agents))
     return f"there is no agent {ref}", f"{near} {known}" if near else known
@@ -131,7 +131,7 @@ def check_text(path: Where, text: Any, known: set[str]) -> Iterator[Broken]:
     if not isinstance(text, str):
         return
     for piece in malformed_in(text):
-        yield Broken(path, f"{piece!r} asks for no name", "write ${{ name }}, or $${{ for the characters")
+        yield Broken(path, f"{piece!r} names nothing", "write ${{ name }}, or $${{ for the characters")
     for name in names_in(text):
         if name in known:
             continue
@@ -140,7 +140,7 @@ def check_text(path: Where, text: Any, known: set[str]) -> Iterator[Broken]:
 
 def _instead_of(name: str, known: set[str]) -> str:
     if name.startswith("env.") and is_secret(name.removeprefix("env.")):
-        return "no prompt may hold a secret; pass it to an agent by its `env`"
+        return "a prompt must not contain a secret; pass it to an agent through its `env`"
     if name.startswith("env."):
         return f"list {name.removeprefix('env.')} under env: to allow it"
     return did_you_mean(name, sorted(known)) or f"known: {listed(known)}"
@@ -150,7 +150,7 @@ def check_kickoff(workflow: WorkflowDefinition) -> Iterator[Broken]:
     """Whoever a kickoff calls on is a member. Whom a value calls on that is filled in is not known yet."""
     members = list(workflow.agents)
     for name in find_mentions(workflow.kickoff or "", members, sender="user").unknown:
-        hint = did_you_mean(name, members) or f"members: {', '.join(members)}; in `back-ticks` it is no call"
+        hint = did_you_mean(name, members) or f"members: {', '.join(members)}; in `back-ticks` it calls on nobody"
         yield Broken(("kickoff",), f"nobody here is called {name}", hint)
 
 
@@ -212,10 +212,10 @@ def _check_path(
         if own and text != ".":
             storage_paths.names_in(text)  # what will open it asks the same, when it is too late to say so here
     except Outside:
-        yield Broken(path, "leads out of the project")
+        yield Broken(path, "points outside the project")
         return
     except BadInput as error:
         yield Broken(path, error.message, error.hint)
         return
     if any(part.lower() in forbidden for part in names[:1]) or (own and names in ((), (".agents",))):
-        yield Broken(path, "must be a directory of its own inside the project", "not one that holds other things")
+        yield Broken(path, "must be a separate directory inside the project", "not one that holds other things")

@@ -74,7 +74,7 @@ def _url(text: str) -> str:
     if not usable or re.search(r"[\s\x00-\x1f{}<>\"\\]", text):
         raise wrong("is not a URL", "such as https://llm.example/v1, written out in full")
     if parts.username is not None or parts.password is not None:
-        raise wrong("must not hold a user name or password")
+        raise wrong("must not contain a user name or password")
     return text
 
 

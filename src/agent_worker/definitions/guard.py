@@ -19,24 +19,24 @@ class GuardModel(Block):
 
     model: ModelName | None = Field(
         None,
-        description="a cheap model for small tasks (llm_curation); in a workflow, members of backend sdk that "
-        "name none for auto_memory also learn with it",
+        description="a cheap model for small tasks (llm_curation); in a workflow, members with backend sdk "
+        "that name no model for auto_memory also learn with it",
         examples=["anthropic/claude-haiku-5-5"],
     )
     llm_curation: Flag = Field(
         False,
         description="that model decides what rules have narrowed down (do two memories say the same? was a principle "
-        "kept?) and words what a colleague shares, long memories and proposals; without it, rules do",
+        "kept?) and rewords what a colleague shares, long memories and proposals; without it, rules decide",
         examples=[True],
     )
     budget: Tokens = Field(
         1500,
-        description="tokens that its small tasks may take in one run, in two requests at most, with what is learned",
+        description="tokens that its small tasks may take in one run, in at most two requests, including learning",
         examples=[1500],
     )
     rounds_budget: Tokens = Field(
         1500,
-        description="tokens that it may take in one round through the memory of an agent; 0: rounds go by rules alone",
+        description="tokens that it may take in one round through an agent's memory; 0: rounds go by rules alone",
         examples=[0],
     )
 
@@ -48,11 +48,11 @@ class GuardModel(Block):
 
 class GuardSettings(GuardModel):
     auto_store: Flag = Field(
-        True, description="members learn from their runs here by themselves, as their files say", examples=[False]
+        True, description="members learn from their runs here, as their files say", examples=[False]
     )
     soul_evolution: SoulEvolution | None = Field(
         None,
-        description="how the souls of members may change while they work here; of this and what an agent says, "
-        "the stricter holds",
+        description="how the souls of members may change while they work here; if the agent's file says "
+        "otherwise, the stricter applies",
         examples=["disabled"],
     )

@@ -98,7 +98,7 @@ def agent_value(name: str, written: Mapping[str, Any], *, root: Path) -> AgentDe
     source = Source(f"agent {name}", {**written, "name": name})
     agent = validate(AgentDefinition, source, defaults={})
     if agent.prompt and agent.prompt.system_file:
-        raise BadInput(f"agent {name}: a value has its prompt in itself", hint="system=Path(…).read_text()")
+        raise BadInput(f"agent {name}: a value contains its own prompt", hint="system=Path(…).read_text()")
     refuse(source, check_paths_of_agent(agent, root))
     return agent
 

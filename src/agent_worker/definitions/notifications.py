@@ -38,23 +38,23 @@ class Sink(Block):
     """One place where the person is told."""
 
     to: Literal["webhook", "ntfy", "command", "email"] = Field(description="how it is told", examples=["ntfy"])
-    url: Annotated[Line, AfterValidator(_web)] | None = Field(None, description="of webhook and ntfy")
+    url: Annotated[Line, AfterValidator(_web)] | None = Field(None, description="for webhook and ntfy")
     secret: Line | None = Field(None, description="webhook: signs what is sent; ntfy: its token; $NAME is a variable")
-    command: Line | None = Field(None, description="of command: it finds NOTICE_TITLE, NOTICE_TEXT and NOTICE_JSON")
-    server: Line | None = Field(None, description="of email: host:port, by STARTTLS, or smtps://host:port")
-    user: Line | None = Field(None, description="of email: for the server, with password")
-    password: Line | None = Field(None, description="of email; $NAME is a variable")
+    command: Line | None = Field(None, description="for command: it finds NOTICE_TITLE, NOTICE_TEXT and NOTICE_JSON")
+    server: Line | None = Field(None, description="for email: host:port, with STARTTLS, or smtps://host:port")
+    user: Line | None = Field(None, description="for email: the login at the server, with password")
+    password: Line | None = Field(None, description="for email; $NAME is a variable")
     sender: Line | None = Field(None, description="of email")
     recipient: Line | None = Field(None, description="of email")
-    kinds: tuple[Line, ...] = Field((), description="which items; without it all", examples=[["question", "approval"]])
+    kinds: tuple[Line, ...] = Field((), description="which items; all by default", examples=[["question", "approval"]])
     quiet: Annotated[Line, AfterValidator(_hours)] | None = Field(
-        None, description="hours in which nothing is sent, by this machine's time", examples=["22:00-07:00"]
+        None, description="hours in which nothing is sent, in this machine's time", examples=["22:00-07:00"]
     )
-    digest: Duration | None = Field(None, description="so much is collected and sent as one", examples=["15m"])
-    again: Duration | None = Field(None, description="told again after so long, while it is open", examples=["4h"])
+    digest: Duration | None = Field(None, description="what arrives in this time is sent as one", examples=["15m"])
+    again: Duration | None = Field(None, description="remind you after this long, while it is open", examples=["4h"])
     links: Flag = Field(
         True,
-        description="with a link by which one answers, where public_url is set: whoever has it can",
+        description="include an answer link, if public_url is set: anyone who has it can answer",
         examples=[False],
     )
 
@@ -66,7 +66,7 @@ class Sink(Block):
 
 
 class Notifications(Block):
-    sinks: dict[Name, Sink] = Field(default_factory=dict, description="each under a name of its own")
+    sinks: dict[Name, Sink] = Field(default_factory=dict, description="each under its own name")
 
 
 def read_notifications(home: Path) -> Notifications:

@@ -53,7 +53,9 @@ class ProjectWorkspace(Block):
         "file", description="for workflows that name none", examples=["sqlite"]
     )
     base: InsidePath = Field(
-        ".workspace", description="the folder of all instances without a folder of their own", examples=["data/teams"]
+        ".workspace",
+        description="the folder for all instances that have no folder of their own",
+        examples=["data/teams"],
     )
 
 
@@ -80,13 +82,13 @@ class ProjectDefinition(Block):
     )
     id: Name | None = Field(
         None,
-        description="where several machines share a PostgreSQL: directories with the same id are the same project",
+        description="if several machines share a PostgreSQL: directories with the same id are the same project",
         examples=["shop"],
         json_schema_extra={"x-default": "the Git remote and where the project is in it; without Git, machine and path"},
     )
     agents: tuple[AgentEntry, ...] | None = Field(
         None,
-        description="its agents: files, or written out here",
+        description="its agents: files, or defined here",
         examples=[["people/alice.yaml", {"name": "ben", "backend": "mock"}]],
         json_schema_extra={"x-default": ".agents/*.yaml"},
     )
@@ -106,7 +108,7 @@ class ProjectDefinition(Block):
     )
     guard: GuardModel = Field(
         default_factory=GuardModel,
-        description="what a model may decide for its agents; a workflow that names a model says so for its members",
+        description="what a model may decide for its agents; a workflow that names a model overrides it",
         examples=[{"model": "anthropic/claude-haiku-5-5", "llm_curation": True}],
     )
     settings: ProjectSettings = Field(
@@ -448,7 +450,7 @@ class _Look:
         try:
             names_beneath(self._root, str(file.relative_to(self._root)))
         except Outside:
-            raise DefinitionError([Problem(self._shown(file), 1, 1, "", "leads out of the project")]) from None
+            raise DefinitionError([Problem(self._shown(file), 1, 1, "", "points outside the project")]) from None
         return file
 
     def _shown(self, file: Path) -> str:

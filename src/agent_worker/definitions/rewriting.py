@@ -54,7 +54,7 @@ def rewritten(text: str, changes: Mapping[str, Any], *, file: str) -> str:
         margin = _margin(written, entries[0]) if entries else ""
         written = _with_newline(written) + "".join(f"{margin}{line}\n" for line in _lines(new))
     if not _says(written, after):
-        raise BadInput(f"{file}: is written in a way that cannot be changed from here", hint=f"edit {file} by hand")
+        raise BadInput(f"{file}: is written in a way that we cannot edit", hint=f"edit {file} by hand")
     return written
 
 

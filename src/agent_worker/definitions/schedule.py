@@ -54,7 +54,9 @@ def _is_interval(wakeup: object) -> bool:
 
 class Timing(Block):
     wakeup: Annotated[str, AfterValidator(_wakeup)] | None = Field(
-        None, description="a rest, times in words, or a cron line; or else at", examples=["every 2h", "weekdays at 9"]
+        None,
+        description="a rest, times in words, or a cron line; or use at instead",
+        examples=["every 2h", "weekdays at 9"],
     )
     at: Annotated[datetime, BeforeValidator(_moment, json_schema_input_type=str)] | None = Field(
         None, description="once, at this date and time", examples=["2026-08-01T09:00"]
@@ -67,7 +69,7 @@ class Timing(Block):
     )
     check: Text | None = Field(
         None,
-        description="a command that is run when it is due: if it prints nothing, no model is asked",
+        description="a command to run when it is due: if it prints nothing, no model is asked",
         examples=["ls incoming"],
     )
 
@@ -76,7 +78,7 @@ class Timing(Block):
         if not only_one_of(written, "wakeup", "at"):
             yield Broken((), "needs exactly one of wakeup, at")
         if written.get("tz") is not None and _is_interval(written.get("wakeup")):
-            yield Broken(("tz",), "has no meaning for an interval", "remove it, or name a time: daily at 9")
+            yield Broken(("tz",), "makes no sense for an interval", "remove it, or name a time: daily at 9")
 
     @property
     def interval(self) -> float | None:
@@ -116,12 +118,12 @@ class Schedule(Timing):
 
     prompt: Text = Field(
         "You were woken by your schedule. Look for work that waits for you.",
-        description="what it is told when it wakes",
+        description="what it is told when it wakes up",
         examples=["Sort what has come in."],
     )
     workspace: Annotated[str, AfterValidator(_workspace)] | None = Field(
         None,
-        description="where it wakes: workflow (any instance that runs) or workflow:tag; otherwise by itself",
+        description="where it wakes up: workflow (any running instance) or workflow:tag; otherwise alone",
         examples=["review"],
     )
 
@@ -129,11 +131,11 @@ class Schedule(Timing):
 class WorkflowSchedule(Timing):
     """Of a workflow: it is run when it is due; one that is kept alive is kicked off again."""
 
-    misplaced: ClassVar[Mapping[str, str]] = {"workspace": "has no place here: the workflow has its own"}
+    misplaced: ClassVar[Mapping[str, str]] = {"workspace": "does not belong here: the workflow has its own"}
 
     prompt: Text | None = Field(
         None,
-        description="said after the kickoff; in a workflow that is kept alive, instead of it",
+        description="posted after the kickoff; in a workflow that is kept alive, instead of it",
         examples=["Only what came in since yesterday."],
     )
     params: dict[Name, str] = Field(

@@ -51,9 +51,9 @@ class ScriptEntry(Block):
         None, description="the step fails in this way", examples=["overloaded"]
     )
     steps: Annotated[int, Field(strict=True, ge=1, le=1000)] | None = Field(
-        None, description="so many steps without a result", examples=[30]
+        None, description="this many steps without a result", examples=[30]
     )
-    again: Literal[True] | None = Field(None, description="the script begins anew", examples=[True])
+    again: Literal[True] | None = Field(None, description="the script starts over", examples=[True])
     slow: Duration | None = Field(
         None, description="how long the entry takes, beside one of the others", examples=["2s"]
     )

@@ -37,7 +37,7 @@ VARIABLES = {
     "stop_free": STOP,
 }
 
-_OF_THE_HOME = f"belongs to the user, not to a project: it stands in {FILE} of the home"
+_OF_THE_HOME = f"is up to the user, not a project: it belongs in {FILE} of the home"
 
 #: What must be in the folder of a sentence encoder; of the vocabularies one.
 ENCODER_WEIGHTS, ENCODER_CONFIG = "model.safetensors", "config.json"
@@ -102,29 +102,29 @@ class ProjectSettings(Block):
 
     ageing: Duration = Field(
         300.0,
-        description="after so long in its queue, work goes before all other work",
+        description="work that has been queued this long goes before all other work",
         examples=["10m"],
         json_schema_extra={"default": "5m"},
     )
-    preemptions: Whole = Field(3, description="work that was pushed aside so often is lifted by one lane", examples=[5])
+    preemptions: Whole = Field(3, description="work that was pushed aside this often moves up one lane", examples=[5])
     quiet_moment: Duration = Field(
         0.2,
-        description="a team that had nothing to do for so long is quiet: `run` ends",
+        description="a team that has had nothing to do for this long is quiet: `run` ends",
         examples=["2s"],
         json_schema_extra={"default": "200ms"},
     )
     smart_send: Annotated[Size, Field(ge=1024, le=256 * 1024)] = Field(
         4 * 1024,
-        description="a longer message is kept as a resource, and its beginning is sent",
+        description="a longer message is stored as a resource, and only its beginning is sent",
         examples=["8KiB"],
         json_schema_extra={"default": "4KiB"},
     )
     tries: Annotated[Whole, Field(le=10)] = Field(
-        3, description="how often, in all, a model is asked that fails in a way that may pass by itself", examples=[2]
+        3, description="how often, in all, a model is asked if it fails in a way that may pass", examples=[2]
     )
     longest_wait: Duration = Field(
         900.0,
-        description="work that has waited so long for its model has failed",
+        description="work that has waited this long for its model fails",
         examples=["1h"],
         json_schema_extra={"default": "15m"},
     )
@@ -191,43 +191,45 @@ class Settings(ProjectSettings):
     )
     keep_prompts: Kept = Field(
         30 * 86400.0,
-        description="how long one can see what models were sent, a day or more; 0 keeps nothing of it",
+        description="how long you can see what models were sent, a day or more; 0 keeps none of it",
         examples=["7d"],
         json_schema_extra={"default": "30d"},
     )
     rounds_at: TimeOfDay = Field(
         3 * 3600,
-        description="when, each night, what agents remember is tidied, by this machine's time; off: only by command",
+        description="when agents' memory is tidied each night, in this machine's time; off: only by command",
         examples=["04:30"],
         json_schema_extra={"default": "03:00"},
     )
-    keep_backups: Whole = Field(3, description="the newest backups stay, however old they are", examples=[10])
+    keep_backups: Whole = Field(
+        3, description="this many of the newest backups stay, however old they are", examples=[10]
+    )
     warn_free: Annotated[Size, Field(ge=0)] = Field(
         WARN_BELOW,
-        description="below so much free space on the disk you are warned; 0 never",
+        description="below this much free disk space you are warned; 0: never",
         examples=["5GB"],
         json_schema_extra={"default": "1GB"},
     )
     stop_free: Annotated[Size, Field(ge=0)] = Field(
         STOP_BELOW,
-        description="below so much free space on the disk no new run begins; 0 never",
+        description="below this much free disk space no new run starts; 0: never",
         examples=["1GB"],
         json_schema_extra={"default": "200MB"},
     )
     semantic: Semantic = Field(
         Semantic.model_construct(model=None),
-        description="what search by meaning goes by: { model: FOLDER } of a sentence encoder; a light one without it",
+        description="the model for search by meaning: { model: FOLDER } of a sentence encoder; a light one by default",
         examples=[{"model": "~/models/all-MiniLM-L6-v2"}],
     )
     public_url: Annotated[Url, AfterValidator(_public)] | None = Field(
         None,
-        description="how others reach this machine, by a tunnel or a proxy of yours that leads to `public_port`: "
-        "webhooks, and the links by which you answer. Nothing else is served there",
+        description="how others reach this machine, through your tunnel or proxy to `public_port`: "
+        "webhooks and answer links. Nothing else is served there",
         examples=["https://agents.example.org"],
     )
     public_port: Annotated[int, Field(strict=True, ge=0, lt=65536)] = Field(
         5098,
-        description="where that tunnel or proxy leads to, on 127.0.0.1; 0 is any that is free, told in the log",
+        description="where that tunnel or proxy leads to, on 127.0.0.1; 0 is any free port, named in the log",
         examples=[8080],
     )
 

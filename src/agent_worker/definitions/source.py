@@ -121,7 +121,7 @@ def _syntax_problem(text: str, file: str, error: yaml.MarkedYAMLError) -> Proble
     begun = error.context_mark
     if begun is not None and error.context == "while scanning a quoted scalar":  # where it ends is far from the mistake
         return Problem(
-            file, begun.line + 1, begun.column + 1, "", "is not YAML: the quote that opens here is not closed"
+            file, begun.line + 1, begun.column + 1, "", "is not YAML: the quote that opens here is never closed"
         )
     return Problem(file, mark.line + 1, mark.column + 1, "", f"is not YAML: {error.problem}")
 
@@ -171,7 +171,7 @@ class _Builder:
             case yaml.DocumentStartEvent():
                 self._documents += 1
                 if self._documents > 1:
-                    raise self._stop(event, "holds more than one document", "keep what is above the second ---")
+                    raise self._stop(event, "contains more than one document", "keep what is above the second ---")
             case _:
                 pass
 
@@ -204,7 +204,7 @@ class _Builder:
             (key, at), parent.key = parent.key, None
             if key in parent.data:
                 first = parent.place.keys[key].line
-                self._note(at, key, f"this key is here twice, first on line {first}", "remove one")
+                self._note(at, key, f"this key appears twice, first on line {first}", "remove one")
             elif key == "<<":
                 self._note(at, key, "merge keys are not supported", "write the keys out")
             else:
@@ -227,7 +227,7 @@ class _Builder:
         if event.anchor not in self._anchors:
             raise self._stop(event, f"*{event.anchor} has no anchor &{event.anchor} above it")
         if (known := self._anchors[event.anchor]) is None:
-            raise self._stop(event, f"*{event.anchor} stands inside what it repeats")
+            raise self._stop(event, f"*{event.anchor} is inside what it repeats")
         return known
 
     def _anchor(self, name: str | None, value: Any, place: Position, size: int) -> None:
@@ -240,7 +240,7 @@ class _Builder:
     def _count(self, size: int, at: yaml.Event | Position) -> None:
         self._nodes += size
         if self._nodes > MAX_NODES:
-            raise self._stop(at, f"holds more than {MAX_NODES:,} values, aliases written out")
+            raise self._stop(at, f"contains more than {MAX_NODES:,} values, counting aliases written out")
 
     def _check_tag(self, event: yaml.NodeEvent, *, allowed: tuple[str | None, ...]) -> None:
         if event.tag not in allowed:  # type: ignore[attr-defined]  # the stub leaves it out

@@ -25,7 +25,7 @@ def _path(text: str) -> str:
 
 def _secret(text: str) -> str:
     if not _SECRET.fullmatch(text):  # and never show what was written: it may be the secret
-        raise wrong("must refer to an environment variable, never hold the secret itself", "such as $GITHUB_SECRET")
+        raise wrong("must name an environment variable, never contain the secret itself", "such as $GITHUB_SECRET")
     return text
 
 
@@ -66,30 +66,30 @@ class Trigger(Block):
         examples=["generic"],
     )
     events: tuple[Line, ...] = Field(
-        (), description="only these events, as the sender names them; without it all", examples=[["pull_request"]]
+        (), description="only these events, as the sender names them; all by default", examples=[["pull_request"]]
     )
     when: dict[Path, Wanted] = Field(
         default_factory=dict,
-        description="only where its JSON has one of these values there",
+        description="only if its JSON has one of these values there",
         examples=[{"action": ["opened", "synchronize"]}],
     )
     params: dict[Name, Path] = Field(
         default_factory=dict,
-        description="each param of the workflow, and where its value stands in the JSON",
+        description="each param of the workflow, and where its value is in the JSON",
         examples=[{"number": "pull_request.number"}],
     )
     group: Line | None = Field(
         None,
-        description="one at a time of the same group, and of those that wait only the newest; it is the tag too",
+        description="one instance at a time per group, which is also its tag; of those waiting only the newest starts",
         examples=["pr-${{ params.number }}"],
     )
     send: Text | None = Field(
         None,
-        description="said in the running instance (of the group, else main) instead of starting one",
+        description="posted in the running instance (of the group, else main) instead of starting one",
         examples=["@alice the build is ${{ params.state }}"],
     )
     per_hour: Annotated[Whole, Field(le=MOST_AN_HOUR)] = Field(
-        60, description="so many in an hour at most; what comes beyond is refused", examples=[10]
+        60, description="at most this many in an hour; more are refused", examples=[10]
     )
 
     @property
@@ -107,7 +107,7 @@ def trigger_rules(written: Mapping[str, Any]) -> Iterator[Broken]:
         if trigger.get("send") is not None:
             continue  # it has params of its own, for what it says
         if not written.get("kickoff"):
-            yield Broken(("triggers", name), "has nothing to say", "add a kickoff: to the workflow, or send: here")
+            yield Broken(("triggers", name), "says nothing", "add a kickoff: to the workflow, or send: here")
         for param in given:
             if param not in declared:
                 hint = did_you_mean(str(param), list(declared)) or f"declare it: params: [{{ name: {param} }}]"

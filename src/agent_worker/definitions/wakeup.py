@@ -44,7 +44,7 @@ def read_wakeup(text: str) -> Wakeup:
     if re.fullmatch(r"[^ ]+", words) and not _day(words):
         return Wakeup(interval=_long_enough(_duration(words)))
     if _days(words):
-        raise wrong("says the days and not the time", f"such as {words} at 9")
+        raise wrong("names days but no time", f"such as {words} at 9")
     return Wakeup(cron=_cron_line(text.strip()))
 
 
@@ -53,7 +53,7 @@ def _duration(word: str) -> float:
         return parse_duration(word)
     except ValueError as error:
         too_long = "must be at most" in str(error)
-        raise wrong("must be at most 366d" if too_long else "must be a time that comes again", FORMS) from None
+        raise wrong("must be at most 366d" if too_long else "must be a time that recurs", FORMS) from None
 
 
 def _long_enough(seconds: float) -> float:
@@ -65,7 +65,7 @@ def _long_enough(seconds: float) -> float:
 def _rest(words: str) -> float:
     """`2h`, `30 minutes`, `hour` → seconds."""
     if _days(words) and words not in _UNITS:
-        raise wrong("says the days and not the time", f"such as every {words} at 9")
+        raise wrong("names days but no time", f"such as every {words} at 9")
     found = re.fullmatch(r"(?:(\d{1,6}(?:\.\d{1,3})?) ?)?([a-z]+)", words)
     unit = _UNITS.get(found[2].removesuffix("s")) if found else None
     if not found or not unit:
@@ -77,7 +77,7 @@ def _rest(words: str) -> float:
 def _days_and_times(days: str, times: str) -> str:
     which = _days(re.sub(r"^(every|each|on) ", "", days))
     if which is None:
-        raise wrong("does not name days that are known", FORMS)
+        raise wrong("does not name known days", FORMS)
     clock = [_time(word) for word in re.split(r" ?, ?(?:and )?| and ", times)]
     minutes = {minute for _, minute in clock}
     if len(minutes) > 1:
@@ -113,7 +113,7 @@ def _time(word: str) -> tuple[int, int]:
     if found and found[3]:
         hour = hour % 12 + (12 if found[3] == "pm" else 0) if 1 <= hour <= 12 else 99
     if hour > 23 or minute > 59:
-        raise wrong("does not name a time of the day", "such as 7, 8:30, 17:05 or 9am")
+        raise wrong("does not name a time of day", "such as 7, 8:30, 17:05 or 9am")
     return hour, minute
 
 
@@ -125,13 +125,13 @@ def _field(days: frozenset[int]) -> str:
 
 def _cron_line(text: str) -> str:
     if len(text.split()) != 5 or not re.search(r"[\d*]", text):
-        raise wrong("must be a time that comes again", FORMS)
+        raise wrong("must be a time that recurs", FORMS)
     try:
         first = next(CronSim(text, datetime(2026, 1, 1)), None)
     except CronSimError as error:
         raise wrong(f"is not a cron line: {error}", FORMS) from None
     if first is None:
-        raise wrong("this cron line never comes due")
+        raise wrong("this cron line never matches")
     return text
 
 

@@ -46,7 +46,7 @@ from agent_worker.files.paths import text_names
 _OF_THE_AGENT = "belongs to the agent's own file, not to a member with `ref`"
 _OVERRIDES = ("model", "backend", "max_tokens", "max_steps", "schedule", "limits", "isolate", "script")
 ELECTORATE = 50  # a message calls on no more
-_NO_PERSONAL_FILES = "has no place here: an inline agent has no personal files"
+_NO_PERSONAL_FILES = "does not belong here: an inline agent has no personal files"
 
 
 class Addition(Block):
@@ -54,7 +54,7 @@ class Addition(Block):
 
     misplaced: ClassVar[Mapping[str, str]] = {"system": _OF_THE_AGENT, "system_file": _OF_THE_AGENT}
 
-    append: Text = Field(description="added to what the agent is told to be", examples=["Here you keep the minutes."])
+    append: Text = Field(description="added to the agent's prompt", examples=["Here you keep the minutes."])
 
 
 class RefMember(Block):
@@ -65,10 +65,10 @@ class RefMember(Block):
         _OF_THE_AGENT,
     )
 
-    ref: Name = Field(description="an agent of the project, with all that it remembers", examples=["alice"])
+    ref: Name = Field(description="an agent of the project, with everything it remembers", examples=["alice"])
     prompt: Addition | None = Field(
         None,
-        description="what it is told here beside its own prompt",
+        description="what it is told here besides its own prompt",
         examples=[{"append": "Here you keep the minutes."}],
     )
     model: ModelName | None = Field(
@@ -78,12 +78,12 @@ class RefMember(Block):
     max_tokens: Whole | None = Field(None, description="instead of the agent's own", examples=[4096])
     max_steps: Whole | None = Field(None, description="instead of the agent's own", examples=[40])
     schedule: Schedule | None = Field(
-        None, description="when it wakes here, while an instance runs", examples=[{"wakeup": "every 2h"}]
+        None, description="when it wakes up here, while an instance runs", examples=[{"wakeup": "every 2h"}]
     )
     limits: AgentLimits | None = Field(None, description="instead of the agent's own", examples=[{"usd_per_day": 5}])
     isolate: Isolation | None = Field(None, description="instead of the agent's own", examples=["worktree"])
     script: tuple[ScriptEntry, ...] | None = Field(
-        None, description="what a mock agent plays here; no other heeds it", examples=[[{"say": "@bob hello"}]]
+        None, description="what a mock agent plays here; other agents ignore it", examples=[[{"say": "@bob hello"}]]
     )
 
     @property
@@ -100,7 +100,7 @@ class InlineMember(AgentSettings):
     """An agent that lives with the workflow instance."""
 
     misplaced: ClassVar[Mapping[str, str]] = {
-        "name": "has no place here: the key above is the name",
+        "name": "does not belong here: the key above is the name",
         **dict.fromkeys(("context", "memory", "auto_memory", "soul_evolution"), _NO_PERSONAL_FILES),
     }
 
@@ -126,7 +126,7 @@ Member = Annotated[
 
 class ChannelFile(Block):
     file: Line | None = Field(
-        None, description="changes nothing: the channel is written to channel.jsonl", examples=["channel.md"]
+        None, description="has no effect: the channel is written to channel.jsonl", examples=["channel.md"]
     )
 
 
@@ -139,7 +139,7 @@ def _document(name: str) -> str:
 
 class DocumentFile(Block):
     file: Annotated[Line, AfterValidator(_document)] | None = Field(
-        None, description="the document that is meant where none is named", examples=["notes.md"]
+        None, description="the document that is meant when none is named", examples=["notes.md"]
     )
 
 
@@ -148,7 +148,7 @@ class Storage(Block):
 
     dir: InsidePath | None = Field(None, description="the same as dir of the workspace", examples=["data/review"])
     db: Line | None = Field(
-        None, description="changes nothing: messages are in the daemon's own database", examples=["review.db"]
+        None, description="has no effect: messages are in the daemon's own database", examples=["review.db"]
     )
 
 
@@ -168,12 +168,12 @@ class WorkspaceSettings(Block):
         json_schema_extra={"x-default": ".workspace/<workflow>/<tag>"},
     )
     documents: Literal["file", "sqlite"] | None = Field(
-        None, description="where documents are, if elsewhere than provider says", examples=["sqlite"]
+        None, description="where documents are, if not where provider says", examples=["sqlite"]
     )
     document_owner: str | None = Field(
         None,
         validation_alias=AliasChoices("document_owner", "documentOwner"),
-        description="the only member who writes documents, or elect; without one all do",
+        description="the only member who writes documents, or elect; by default all of them do",
         examples=["alice", "elect"],
     )
     channel: Annotated[ChannelFile, BeforeValidator(switched, json_schema_input_type=ChannelFile | bool | None)] = (
@@ -196,7 +196,7 @@ class WorkspaceSettings(Block):
             yield Broken(("dir",), "is for an instance without `bind`", "keep one of them")
         config = written.get("config")
         if isinstance(config, dict) and config.get("dir") is not None and {"bind", "dir"} & set(written):
-            yield Broken(("config", "dir"), "is given twice: `bind` or `dir` says it too", "keep one of them")
+            yield Broken(("config", "dir"), "is given twice: `bind` or `dir` says the same", "keep one of them")
         if written.get("bind") is not None and written.get("provider") == "memory":
             yield Broken(("bind",), "keeps nothing with provider memory", "choose provider file or sqlite")
 
@@ -223,13 +223,13 @@ class Param(Block):
 
     name: Name = Field(description="given as --name, used as ${{ params.name }}", examples=["customer"])
     type: Literal["string", "integer", "number", "boolean"] = Field(
-        "string", description="what is taken for it", examples=["integer"]
+        "string", description="what it accepts", examples=["integer"]
     )
     short: Annotated[str, Field(pattern="^[A-Za-z]$")] | None = Field(
-        None, description="one letter to give it by: -c", examples=["c"]
+        None, description="a one-letter short form: -c", examples=["c"]
     )
     required: Flag = Field(False, description="the workflow does not start without it", examples=[True])
-    default: Any = Field(None, description="its value when it is not given", examples=["everybody"])
+    default: Any = Field(None, description="its default", examples=["everybody"])
     description: str = Field("", description="shown by --help", examples=["Whom to greet"])
 
     @classmethod
@@ -240,7 +240,7 @@ class Param(Block):
         if default is None:
             return
         if written.get("required") is True:
-            yield Broken(("default",), "has no meaning for a required param")
+            yield Broken(("default",), "makes no sense for a required param")
         wanted = {"string": str, "integer": int, "number": int | float, "boolean": bool}.get(
             str(written.get("type", "string")), object
         )
@@ -253,7 +253,7 @@ def _output(name: str) -> str:
     if not OUTPUT.fullmatch(name):
         raise wrong("is not a name for an output", "letters, digits, _ and -, at most 63")
     if name in BUILT_IN or name in SPACES or variable.startswith(tuple(f"{space.upper()}_" for space in SPACES)):
-        raise wrong(f"{name} would be mixed up with {name.partition('_')[0]}.*", "choose another name")
+        raise wrong(f"{name} would be confused with {name.partition('_')[0]}.*", "choose another name")
     if is_powerful(variable):
         raise wrong(f"would set the variable {variable} for later commands", "choose another name")
     return name
@@ -285,7 +285,7 @@ class WorkflowLimits(Block):
     )
     minutes: Minutes | None = Field(
         None,
-        description="after so long it is paused, and you are asked",
+        description="after this many minutes it is paused, and you are asked",
         examples=[30],
         json_schema_extra={"default": "off"},
     )
@@ -294,7 +294,8 @@ class WorkflowLimits(Block):
 def _shareable(variable: str) -> str:
     if is_secret(variable):
         raise wrong(
-            f"{variable} looks like a secret, which must not get into a prompt", "pass it to an agent by its `env`"
+            f"{variable} looks like a secret, and secrets must not get into a prompt",
+            "pass it to an agent through its `env`",
         )
     return variable
 
@@ -314,13 +315,13 @@ class WorkflowDefinition(Block):
     ] = Field(
         default_factory=WorkspaceSettings,
         validation_alias=AliasChoices("workspace", "context"),
-        description="where the team talks and writes; false, for an agent alone: it is told of no channel "
-        "and has no tools for one",
+        description="where the team talks and writes; false, for a single agent: it has no channel "
+        "and no tools for one",
         examples=[{"bind": "data/review"}],
     )
     params: tuple[Param, ...] = Field(
         (),
-        description="values that are given after -- when it is started",
+        description="values that you give after -- when you start it",
         examples=[[{"name": "customer", "required": True}]],
     )
     setup: Annotated[tuple[SetupStep, ...], Field(max_length=20)] = Field(
@@ -329,20 +330,22 @@ class WorkflowDefinition(Block):
         examples=[[{"shell": "git diff HEAD", "as": "changes"}]],
     )
     kickoff: Text | None = Field(
-        None, description="the first message; whom it mentions begins", examples=["@alice please review ${{ changes }}"]
+        None,
+        description="the first message; the members it mentions begin",
+        examples=["@alice please review ${{ changes }}"],
     )
     desk: Name | None = Field(
         None,
-        description="the member who gets what a person says without calling on anybody; without it the coordinator, "
+        description="the member who gets what a person says without calling on anybody; by default the coordinator, "
         "or the only member, or nobody",
         examples=["alice"],
     )
     schedule: WorkflowSchedule | None = Field(
-        None, description="when it is run by itself", examples=[{"wakeup": "weekdays at 8"}]
+        None, description="when it runs on its own", examples=[{"wakeup": "weekdays at 8"}]
     )
     triggers: dict[Name, Trigger] = Field(
         default_factory=dict,
-        description="webhooks that start it or are said in it, by the name in their address; you approve them first",
+        description="webhooks that start it or post to it, by the name in their address; you approve them first",
         examples=[{"github": {"secret": "$GITHUB_SECRET", "events": ["push"]}}],
     )
     env: tuple[Annotated[Variable, AfterValidator(_shareable)], ...] = Field(
@@ -427,7 +430,7 @@ def _schedule_rules(written: Mapping[str, Any]) -> Iterator[Broken]:
     if not isinstance(schedule, dict):
         return
     if not written.get("kickoff") and not schedule.get("prompt"):
-        yield Broken(("schedule",), "has nothing to say", "add a prompt: here, or a kickoff:")
+        yield Broken(("schedule",), "says nothing", "add a prompt: here, or a kickoff:")
     params = schedule.get("params")
     given = params if isinstance(params, dict) else {}
     declared = {str(param.get("name")): param for _, param in entries(written.get("params"))}
@@ -443,5 +446,5 @@ def _twice(paths: Sequence[tuple[str | int, ...]], names: Sequence[str]) -> Iter
     seen: set[str] = set()
     for path, name in zip(paths, names, strict=True):
         if name in seen:
-            yield Broken(path, "this name is here twice", "upper and lower case are the same name")
+            yield Broken(path, "this name appears twice", "upper and lower case are the same name")
         seen.add(name)

@@ -52,7 +52,7 @@ def text_names(relative: str) -> tuple[str, ...]:
     """The same for what somebody calls a text of theirs: a document, a note, a memory. Decided here for all of them."""
     names = names_in(relative)
     if problem := _problem_of_text(relative):
-        raise BadInput(f"{shown(relative)} cannot be the name of a text: {problem}", hint=TEXT_HINT)
+        raise BadInput(f"{shown(relative)} cannot be the name of a text file: {problem}", hint=TEXT_HINT)
     return names
 
 
@@ -141,5 +141,5 @@ def _problem_of_reading(reading: str) -> str | None:
     if is_control(names) or last in map(same_document, OBEYED_TEXTS):
         return "programs look for files of that name, and obey them"
     if not last.endswith(TEXTS):
-        return "it does not end like a text"
+        return "its ending is not one for texts"
     return None

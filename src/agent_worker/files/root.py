@@ -66,7 +66,7 @@ class Root:
             if status.st_uid != os.geteuid():
                 raise Refused(f"{path} belongs to another user", hint="choose another directory")
             if status.st_mode & 0o022:
-                raise Refused(f"{path} may be written by others", hint=f"look at what is in it, then: chmod 700 {path}")
+                raise Refused(f"others can write to {path}", hint=f"check what is in it, then: chmod 700 {path}")
             os.fchmod(folder.descriptor, 0o700)
         return cls(path.absolute())
 

@@ -74,7 +74,7 @@ class Change:
         if not self.value.strip() or len(self.value) > LONGEST or not self.value.isprintable():
             raise BadInput(f"an entry of a soul is one line of at most {LONGEST} characters")
         if not self.field.isidentifier() or self.field == "probes":
-            raise BadInput(f"{self.field!r} is no part of a soul", hint="role, expertise, style or principles")
+            raise BadInput(f"{self.field!r} is not part of a soul", hint="role, expertise, style or principles")
 
     def applied_to(self, value: Any) -> Any:
         """What the field says after it; None when nothing is left. Raises BadInput when it does not fit any more."""

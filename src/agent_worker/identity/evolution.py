@@ -77,7 +77,7 @@ class Evolution:
         """Make an addition part of the soul unasked, as its policy allows, and tell the person."""
         made = await self.approve(await self._file(change, by="guard", evidence=evidence), unasked=True)
         if made is not None:
-            told = f"{self.bearer.name} has taken this into its soul ({BY_POLICY}):\n\n    {change.diff}\n\n"
+            told = f"{self.bearer.name} has added this to its soul ({BY_POLICY}):\n\n    {change.diff}\n\n"
             told += f"To undo it: agent-worker agent soul {self.bearer.name} rollback {made.number - 1}"
             await self.tell(f"version {made.number}", told)
         return made
@@ -100,9 +100,9 @@ class Evolution:
         `unasked`: the policy allows it, nobody has looked at it.
         """
         if proposal.state != "open":
-            raise Refused(f"{proposal.id} is {proposal.state} already")
+            raise Refused(f"{proposal.id} is already {proposal.state}")
         if digest is not None and proposal.digest != digest:
-            raise Stale(f"{proposal.id} says something else by now:\n{proposal.change.diff}", hint="look at it again")
+            raise Stale(f"{proposal.id} has changed since:\n{proposal.change.diff}", hint="look at it again")
         made = await self._amend(
             lambda found: soul.applied(proposal.change, found),
             by="guard" if unasked else "user",
@@ -137,7 +137,7 @@ class Evolution:
 
         def changed(found: CurrentSoul) -> str:
             if found.text != was:
-                raise Stale(f"the soul of {self.bearer.name} was changed meanwhile", hint="look at it again")
+                raise Stale(f"the soul of {self.bearer.name} was changed in the meantime", hint="look at it again")
             return text
 
         return await self._amend(changed, by="user", reason="edited", deed="edited")

@@ -108,7 +108,7 @@ def named(home: Root, given: str) -> SoulProposal:
     if len(found) == 1 and given:
         return found[0]
     if len(found) > 1:
-        raise BadInput(f"{given!r} may be any of {len(found)}", hint=", ".join(each.id for each in found[:5]))
+        raise BadInput(f"{given!r} could be any of {len(found)}", hint=", ".join(each.id for each in found[:5]))
     there = ", ".join(each.id for each in known if each.state == "open")
     raise NotFound(f"there is no proposal {given!r} for this soul (open: {there or 'none'})")
 

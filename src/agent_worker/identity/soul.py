@@ -175,7 +175,7 @@ def amend(
     with _turn(home):
         found, settled = _settle(home, definition, now=now)
         if found.problem:
-            raise BadInput(found.problem, hint=f"mend {home.location(FILE)} first")
+            raise BadInput(found.problem, hint=f"fix {home.location(FILE)} first")
         text = make(found)
         read(text, file=FILE)  # says where it is wrong
         if text == found.text:
@@ -245,7 +245,7 @@ def version_at(home: Root, number: int) -> SoulVersion:
                 evidence=Evidence.of(more.get("evidence")),
                 definition=str(more.get("definition") or ""),
             )
-    raise BadInput(f"{path_of(number)} is no version of a soul")
+    raise BadInput(f"{path_of(number)} is not a version of a soul")
 
 
 def _keep(

@@ -169,7 +169,7 @@ def record(tx: Transaction, kept: GateOutcome, done: audit.AuditEntry, *, now: i
     about = kept.other.key if kept.outcome == "disputed" and kept.other else kept.entry.key
     audit.note(tx, replace(done, about=about, before=json.dumps(asdict(before)) if before else ""), now=now)
     if kept.outcome == "disputed" and kept.other:
-        text = f"{done.who} heard otherwise about {about}: {kept.entry.value[:300]} ({_who(kept.entry)}); "
+        text = f"{done.who} was told something else about {about}: {kept.entry.value[:300]} ({_who(kept.entry)}); "
         text += f"it knows: {kept.other.value[:300]} ({_who(kept.other)})"
         inbox.ask(tx, "dispute", ref=f"{done.agent}/{about}", text=text, agent=done.agent, now=now)
 
@@ -190,7 +190,7 @@ def told(kept: GateOutcome) -> str:
         who = _who(other, person="the person")
         return f"Disputed with {other.key} ({who}: {other.value[:200]}). Both are kept; the person is asked."
     if kept.outcome == "past":
-        return "That held before and does not any more; it is in the archive."
+        return "That used to hold and no longer does; it is in the archive."
     return {"new": "Remembered.", "known": "You knew that already.", "empty": EMPTY}[kept.outcome]
 
 

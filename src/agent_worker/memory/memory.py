@@ -164,7 +164,7 @@ def release(root: Root, key: str) -> None:
         near = ", ".join(entry.key for entry in _entries(root, QUARANTINE))
         raise NotFound(f"nothing is held back under {key!r}", hint=f"there are: {near or 'none'}")
     if (known := find(root, key)) and known.value != held.value:
-        raise Refused(f"{key!r} is remembered already, as {known.value[:200]!r}", hint="forget one of them")
+        raise Refused(f"{key!r} is already remembered, as {known.value[:200]!r}", hint="forget one of them")
     _edit(root, WORKING, key, _record(replace(held, by=USER)))  # who has vouched for it
     _edit(root, QUARANTINE, key, None)
 

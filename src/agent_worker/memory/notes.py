@@ -55,7 +55,7 @@ def read(root: Root, name: str) -> str:
 def edit(root: Root, name: str, text: str, *, was: str) -> None:
     """Give a note another text, if it still says what it said."""
     if read(root, name) != was:
-        raise Stale(f"{name} was changed meanwhile", hint="look at it again")
+        raise Stale(f"{name} was changed in the meantime", hint="look at it again")
     if not text.strip() or len(text) > LIMIT:
         raise BadInput(f"a note holds between one character and {LIMIT // 1024} KiB")
     rewrite(root, _path(name), lambda _: text)

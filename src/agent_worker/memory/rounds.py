@@ -117,7 +117,7 @@ def readable(root: Root) -> Sequence[MemoryEntry]:
     """All that the agent remembers. A file with a mistake is a person's to mend first: nothing is moved around it."""
     found = memory.load(root)
     if found.problems:
-        raise Refused(f"its memory cannot be tidied: {found.problems[0]}", hint="mend the file, then try again")
+        raise Refused(f"its memory cannot be tidied: {found.problems[0]}", hint="fix the file, then try again")
     return found.entries
 
 
@@ -144,7 +144,7 @@ def changes_of(noted: Row) -> list[RoundChange]:
 
 
 def _settled(there: Sequence[MemoryEntry], known: MemoryUse) -> Iterator[RoundChange]:
-    """A dispute with something that is gone, or that says the same by now, is none."""
+    """A dispute with something that is gone, or that says the same now, is none."""
     held = {entry.key: entry for entry in there if entry.file != ARCHIVE}
     for entry in there:
         if not entry.disputes or not _is_ours(entry):
@@ -155,7 +155,7 @@ def _settled(there: Sequence[MemoryEntry], known: MemoryUse) -> Iterator[RoundCh
             after = replace(entry, key=entry.disputes if named else entry.key, disputes="")
             yield RoundChange("settled", entry, after, f"{entry.disputes}, which it disputed, is gone")
         elif same(other.value, entry.value):
-            why = f"{other.key} says the same by now"
+            why = f"{other.key} says the same now"
             yield RoundChange("settled", entry, _archived(there, replace(entry, disputes=""), other.key, known), why)
 
 
@@ -166,7 +166,7 @@ def _expired(there: Sequence[MemoryEntry], known: MemoryUse) -> Iterator[RoundCh
         if _has_come(entry.until, known.today):
             yield RoundChange("expired", entry, _away(there, entry), f"it held until {entry.until[:10]}")
         elif _has_come(entry.check_after, known.today) and _is_ours(entry) and entry.by != USER:
-            why = f"nobody has said since {entry.check_after[:10]} that it still holds"
+            why = f"since {entry.check_after[:10]} nobody has said that it still holds"
             yield RoundChange("expired", entry, _away(there, entry), why)
 
 

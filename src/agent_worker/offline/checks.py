@@ -57,7 +57,7 @@ def disk() -> Check:
         return Check("disk", False, error.message, error.hint)
     if told := found.told():
         return Check("disk", False, told, "agent-worker gc")
-    return Check("disk", True, "the free space is not known" if found.free is None else f"{amount(found.free)} free")
+    return Check("disk", True, "the free space is unknown" if found.free is None else f"{amount(found.free)} free")
 
 
 def database(*, fix: bool) -> Check:
@@ -127,7 +127,9 @@ def other_runtime(daemon: str) -> list[Check]:
     if holder is None or holder.pid == daemon:
         return []
     error = refusal(f"the project {root}", holder)
-    return [Check("project", False, f"{error.message}; the daemon of this home cannot use it meanwhile", error.hint)]
+    return [
+        Check("project", False, f"{error.message}; the daemon of this home cannot use it in the meantime", error.hint)
+    ]
 
 
 def sandbox() -> list[Check]:
@@ -142,7 +144,7 @@ def sandbox() -> list[Check]:
                 Check("sandbox", False, f"bash is off: {reason}", "allow user namespaces, or mark bash as unsafe: true")
             ]
         case sandbox:
-            cure = "run agent-worker as a user who is not root"
+            cure = "run agent-worker as a user other than root"
             limits = [Check(f"sandbox, {each.name}", each.held, each.told, cure) for each in limits_that_hold(sandbox)]
             return [Check("sandbox", True, "bash runs sandboxed"), *limits]
 
@@ -157,12 +159,12 @@ def connected_tools() -> list[Check]:
             continue
         program = shutil.which(tool.asks[0]) if tool.asks else None
         if program is None:
-            found.append(Check(tool.title, True, "connected by its settings; it cannot be asked here"))
+            found.append(Check(tool.title, True, "connected in its settings; it cannot be asked here"))
             continue
         told = _told_by([program, *tool.asks[1:]])
         line = next((line.strip() for line in told.splitlines() if NAME in line), "")
         well = bool(line) and not any(word in line.lower() for word in ("fail", "error", "✗"))
-        says = f"it says: {line[:200]}" if line else "it does not know of the entry in its settings"
+        says = f"it says: {line[:200]}" if line else "it does not know the entry in its settings"
         found.append(Check(tool.title, well, says, f"agent-worker connect {name}"))
     return found
 

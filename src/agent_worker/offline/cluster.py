@@ -70,7 +70,7 @@ def play() -> Iterator[DemoStep]:
         os.kill(victim.found.pid, signal.SIGKILL)
         _eventually(lambda: not is_running(victim.found))
         killed = time.monotonic()
-        yield told("killed", f"kill -9 {victim.found.pid}: nobody puts anything in order")
+        yield told("killed", f"kill -9 {victim.found.pid}: it has no chance to clean up")
         _eventually(lambda: len(_hosts(survivor)) == 1)
         yield told("buried", f"its lease is over: process {survivor.found.pid} takes over what it had")
         answer = _eventually(lambda: _done(survivor, project))
@@ -129,7 +129,7 @@ def _eventually(holds: Callable[[], Any]) -> Any:
     until = time.monotonic() + PATIENCE
     while not (found := holds()):
         if time.monotonic() > until:
-            raise AgentWorkerError("the demo did not get on for a minute", hint="agent-worker doctor")
+            raise AgentWorkerError("the demo made no progress for a minute", hint="agent-worker doctor")
         time.sleep(0.05)
     return found
 

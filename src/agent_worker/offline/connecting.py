@@ -156,7 +156,7 @@ def connected(name: str) -> bool:
 def written(edit: PlannedEdit) -> None:
     """Put the planned text in place, whole or not at all, unless somebody has changed the file since."""
     if _text(edit.file) != edit.before:
-        told = f"{edit.file} was changed meanwhile: nothing was written"
+        told = f"{edit.file} was changed in the meantime: nothing was written"
         raise Refused(told, hint=f"agent-worker connect {edit.tool}")
     target = Path(os.path.realpath(edit.file))  # a link to it stays one
     if edit.after.strip() in ("", "{}", "{\n}"):
@@ -210,7 +210,7 @@ def _toml(text: str, section: str, entry: Entry | None) -> str:
     try:
         tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"it is not TOML: {error}", hint="mend it first, or write it by hand") from None
+        raise BadInput(f"it is not TOML: {error}", hint="fix it first, or write it by hand") from None
     rest = _without(text, section)
     if entry is None:
         return rest

@@ -174,4 +174,4 @@ def _line_start(text: str, at: int) -> int:
 
 def _broken(text: str, at: int) -> BadInput:
     line = text.count("\n", 0, at) + 1
-    return BadInput(f"line {line} is not JSON that can be changed safely", hint="mend it first, or write it by hand")
+    return BadInput(f"line {line} is not JSON that can be changed safely", hint="fix it first, or write it by hand")

@@ -44,7 +44,7 @@ def take_effect(tx: Transaction, workspace: Row, proposal: Proposal, *, now: int
     if proposal.kind != "assignment" and not proposal.effect.role:
         return ""
     if winner not in member_rows.members_in(tx, workspace["id"]):
-        return f" {winner} is not a member any more, so nothing changes."
+        return f" {winner} is no longer a member, so nothing changes."
     if proposal.kind == "assignment":
         return _assign(tx, proposal, now=now)
     return _give_role(tx, workspace, proposal)
@@ -313,7 +313,7 @@ def cancel(tx: Transaction, workspace: str, number: int, *, by: Voter, reason: s
 
 def _within_bounds(tx: Transaction, workspace: str, root: str) -> None:
     if len(store.open_in(tx, workspace)) >= OPEN_AT_ONCE:
-        raise Refused(f"{OPEN_AT_ONCE} proposals are open here", hint="wait for one to end, or cancel one")
+        raise Refused(f"{OPEN_AT_ONCE} proposals are open here", hint="wait until one ends, or cancel one")
     if root and store.made_for(tx, root) >= PER_ROOT:
         raise Refused(f"this request has led to {PER_ROOT} proposals: that is the limit")
 
@@ -335,7 +335,7 @@ def _still_open(tx: Transaction, workspace: str, number: int, *, now: int) -> Pr
     if proposal.state != "open":
         raise Refused(f"proposal {number} is over: {ending(proposal)}")
     if proposal.expires_at <= now:
-        raise Refused(f"the time of proposal {number} is up")
+        raise Refused(f"the time for proposal {number} is up")
     return proposal
 
 

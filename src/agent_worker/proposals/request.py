@@ -190,7 +190,7 @@ def _check_power(
 ) -> None:
     """A role gives rights over the others: no agent takes it without them, be it by who votes or by who is late."""
     if request.fallback:
-        raise BadInput("a role is given by votes alone", hint="leave fallback out")
+        raise BadInput("only votes can give a role", hint="leave fallback out")
     if set(electorate) == {USER}:
         return
     if left_out := [name for name in members if name not in electorate]:
@@ -206,7 +206,7 @@ def _limits(request: ProposalRequest) -> dict[str, float]:
     if limits and request.kind != "approval":
         raise BadInput(f"limits are set by an approval, not by {_a(request.kind)}")
     if any(not math.isfinite(value) or value <= 0 for value in limits.values()):
-        raise BadInput("a limit is more than 0")
+        raise BadInput("a limit must be more than 0")
     return limits
 
 

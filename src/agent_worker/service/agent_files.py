@@ -58,7 +58,7 @@ async def agent_create(
     name = check_name(name or await _free_name(service, loaded))
     check_no_secret(name, service.runtime.database.redact, of="an agent")
     if canonical(name, loaded.agents):
-        raise Refused(f"there is an agent {name} already", hint=f"agent-worker agent info {name}")
+        raise Refused(f"there is already an agent {name}", hint=f"agent-worker agent info {name}")
     quick = await _quick(service, loaded, origin) if origin is not None else None
     soul = {key: value for key, value in (("role", role), ("expertise", expertise)) if value}
     text = _written(name, quick, soul, backend=backend, model=model, system=system)
@@ -75,7 +75,7 @@ async def agent_create(
             await _take_over(service, str(loaded.project.root), quick, name)
     elif before is not None:
         raise Refused(
-            f"there was a lasting agent {name} here, and what it did is kept",
+            f"there was a lasting agent {name} here, and its record is kept",
             hint=f"choose another name, or let a new one take its place: agent-worker agent create {name}",
         )
     else:
@@ -150,7 +150,7 @@ async def _write_file(service: Service, loaded: LoadedProject, name: str, text: 
     powers = await asyncio.to_thread(powers_of_agent, definition, loaded.project.root)
     await asyncio.to_thread(service.runtime.gate.approve, loaded.project.root, powers)
     if isinstance(await asyncio.to_thread(root.swap, path, text, expected=None), Conflict):
-        raise Refused(f"{path} is there already", hint=f"agent-worker agent info {name}")
+        raise Refused(f"{path} already exists", hint=f"agent-worker agent info {name}")
     await service.project(str(loaded.project.root))
 
 
@@ -162,13 +162,13 @@ async def _free_name(service: Service, loaded: LoadedProject) -> str:
 
 @operation("PATCH", "/agents/{name}")
 async def agent_edit(service: Service, name: str, changes: dict[str, Any], project: str | None = None) -> AgentView:
-    """Set keys of an agent's definition, or take them out with null. All else in its file stays as it was written."""
+    """Set keys of an agent's definition, or remove them with null. The rest of the file stays as it is."""
     loaded = await service.project(project)
     found, file = _own_file(loaded, name)
     root, before = loaded.project.root, loaded.project.agents[found]
     if "name" in changes:
         raise Refused(
-            "a name is who an agent is: it cannot be changed", hint=f"agent-worker agent create --from {found}"
+            "an agent's name is its identity: it cannot be changed", hint=f"agent-worker agent create --from {found}"
         )
 
     def changed(text: str) -> str:
@@ -233,7 +233,7 @@ async def _delete_broken(service: Service, loaded: LoadedProject, name: str) -> 
         raise Refused(f"{name} is written in {file}, with the rest of the project", hint=f"edit {file}")
     await asyncio.to_thread(Root(loaded.project.root).remove, str(file))
     await service.project(str(loaded.project.root))
-    return f"{name} was deleted: {file} is gone, and nothing else"
+    return f"{name} was deleted: only {file} is gone"
 
 
 async def _take_leave(service: Service, loaded: LoadedProject, me: Row, definition: AgentDefinition) -> None:

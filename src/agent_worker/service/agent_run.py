@@ -35,7 +35,9 @@ async def ask_and_follow(
 ) -> Followed:
     address = await service.address(loaded, to)
     if key is not None and address.workspace is not None:
-        raise BadInput(f"{to} is in a workspace: a key is for a direct question", hint=f"ask {address.agent} by itself")
+        raise BadInput(
+            f"{to} is in a workspace: a key is only for a direct question", hint=f"ask {address.agent} directly"
+        )
     routing.check_size(message)
     put = partial(service.write, loaded, _put, loaded, address, message, now=service.now(), key=key, cause=cause)
     follower, work = await listening(service, put)
@@ -146,7 +148,7 @@ def _kept(row: Row) -> Refused:
     """Nobody works on it now, and whoever waits for the answer need not go on waiting."""
     back = "resume" if row["paused"] else "start"
     return Refused(
-        f"{row['name']} does not work any more: {row['held_by']}; what you asked is kept",
+        f"{row['name']} is no longer working: {row['held_by']}; your question is kept",
         hint=f"agent-worker {back} {row['name']}",
     )
 
@@ -184,11 +186,11 @@ def _put(
         ref=receipt.id,
     )
     if row is None:
-        raise BadInput("this key was used for another message", hint="give each question a key of its own, or none")
+        raise BadInput("this key was used for another message", hint="give each question its own key, or none")
     if receipt.asleep and row["state"] not in ENDS:
         (who,) = receipt.asleep
         me = agent_rows.identity(tx, row["agent"])
-        why = me["paused"] or me["reason"] or "a person lets its work there wait"
+        why = me["paused"] or me["reason"] or "a person paused its work there"
         raise Refused(f"{who} is not working at the moment: {why}", hint=f"agent-worker agent start {who}")
     return row
 

@@ -151,7 +151,7 @@ def _kept(worker: AgentRuntime | None) -> Kept | None:
 async def agent_set(
     service: Service, name: str, action: Literal["pause", "resume", "start", "stop"], project: str | None = None
 ) -> AgentView:
-    """Pause or stop an agent; resume or start it, whatever held it, with a new allowance where a limit did.
+    """Pause or stop an agent; resume or start it, whatever held it, with a new allowance if a limit did.
 
     `name` may also be a member of a running workflow, `alice@review`: then it is about its work there.
     """

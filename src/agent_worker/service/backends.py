@@ -64,7 +64,7 @@ async def backends(service: Service, only: str | None = None) -> list[BackendSta
 
 @operation("POST", "/backends/{name}/test")
 async def backend_test(service: Service, name: str, model: str = "", project: str | None = None) -> BackendStatus:
-    """Prove what a program can do, with two tiny runs of it.
+    """Check what a program can do, with two tiny runs.
 
     They cost what such runs cost, which counts in what the project spends today.
     """

@@ -36,7 +36,7 @@ class Backup:
 
 @operation("POST", "/backups")
 async def backup(service: Service) -> Backup:
-    """Copy everything the daemon keeps to one file in its home, as of one moment, while the work goes on."""
+    """Copy everything the daemon keeps to one file in its home, as of one moment, while work continues."""
     home = home_of(service)
     files = await asyncio.to_thread(_files, home)
     path = await asyncio.to_thread(_free_name, home, f"{from_micros(service.now()):%Y%m%dT%H%M%S}")

@@ -47,14 +47,14 @@ def _before(service: Service) -> float:
 
 @operation("GET", "/leftovers")
 async def leftovers(service: Service) -> list[Leftover]:
-    """What can go from the disk: of killed runs and deleted agents, old sessions, backups, logs and prompts."""
+    """What nobody needs: leftovers of killed runs and deleted agents, old sessions, backups, logs, prompts."""
     texts = await _old_texts(service)
     return sorted([*await _files(service), *texts], key=lambda each: -each.bytes)
 
 
 @operation("DELETE", "/leftovers")
 async def leftovers_remove(service: Service) -> list[Leftover]:
-    """Remove what can go; what it was."""
+    """Remove what nobody needs, and say what it was."""
     found, texts = await _files(service), await _old_texts(service)
     gone = await asyncio.to_thread(lambda: [each for each in found if _removed(Path(each.path))])
     if texts:
@@ -73,7 +73,7 @@ async def _files(service: Service) -> list[Leftover]:
 async def _old_texts(service: Service) -> list[Leftover]:
     size = await service.runtime.database.read(_size_of_texts, _oldest_text(service))
     days = plural(service.runtime.prompts_kept.days, "day")
-    what = f"what models were sent more than {days} ago, in the database"
+    what = f"texts sent to models more than {days} ago, in the database"
     return [Leftover(service.runtime.database.place, what, size)] if size else []
 
 

@@ -47,7 +47,7 @@ async def definition_show(service: Service, file: str, project: str | None = Non
 
 @operation("POST", "/definition")
 async def definition_check(service: Service, file: str, text: str, project: str | None = None) -> DefinitionText:
-    """What would be wrong in a file with this text, and what it would change. Nothing is saved."""
+    """What would be wrong in a file with this text, and what it would change. Saves nothing."""
     known = (await service.project(project)).project
     before = await asyncio.to_thread(_text, known.root, _checked(file))
     problems = await asyncio.to_thread(_problems, known, file, text)
@@ -58,14 +58,14 @@ async def definition_check(service: Service, file: str, text: str, project: str 
 async def definition_write(
     service: Service, file: str, text: str, was: str = "", project: str | None = None
 ) -> DefinitionText:
-    """Save the file of an agent or a workflow, if it is right and still what it `was`; a new one was empty."""
+    """Save the file of an agent or a workflow, if it is valid and still what it `was`; for a new file, empty."""
     known = (await service.project(project)).project
     if problems := await asyncio.to_thread(_problems, known, _checked(file), text):
-        raise BadInput(problems[0], hint=f"{len(problems)} to mend before it can be saved")
+        raise BadInput(problems[0], hint=f"{len(problems)} to fix before it can be saved")
 
     def changed(before: str) -> str:
         if before != was:
-            raise Stale(f"{file} was changed meanwhile", hint="look at it anew, then save")
+            raise Stale(f"{file} was changed in the meantime", hint="look at it again, then save")
         return text
 
     await asyncio.to_thread(rewrite, Root(known.root), file, changed)

@@ -81,7 +81,7 @@ async def events(
     kind: str | None = None,
     project: str | None = None,
 ) -> Stream:
-    """Everything that happens from now on, or `after` an event: its id as it was told, or `beginning`.
+    """Everything that happens from now on, or `after` an event: its id, or `beginning`.
 
     Narrowed to an address (`at=@review`, `alice`, `alice@review`), to kinds (`kind=message,step`) or to a `project`.
     """

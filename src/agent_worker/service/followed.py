@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 #: After these work goes on, whatever it is; it need not be asked for.
 _GOES_ON = frozenset({"queued", "started", "chunk", "tool_call", "tool_result", "step", "retry"})
-STOPPING = NotRunning("the daemon is stopping", hint="the work goes on when it is started again")
+STOPPING = NotRunning("the daemon is stopping", hint="the work continues when it is started again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class UsageTotals:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What came of it."""
+    """The result."""
 
     content: str  #: the answer; of a team, the last word of a member
     tool_calls: list[ToolCall] = field(default_factory=list)

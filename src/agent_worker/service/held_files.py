@@ -23,7 +23,7 @@ class FilesTakenOver:
 
 @operation("POST", "/agents/{name}/held/{run}/release")
 async def held_release(service: Service, name: str, run: str, project: str | None = None) -> FilesTakenOver:
-    """Let the soul and memory files of an agent say what they said when they were put back in this run.
+    """Restore the edits to an agent's soul and memory files that were put back during this run.
 
     What stands there now is kept, and comes back in the same way.
     """

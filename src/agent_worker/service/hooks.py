@@ -90,7 +90,7 @@ class HookTrial:
 
 @operation("GET", "/triggers")
 async def triggers_list(service: Service, project: str | None = None) -> list[TriggerView]:
-    """The webhooks that start workflows of a project or are said in them: where each is sent, and what is missing."""
+    """The webhooks that start workflows of a project or post to them: the address of each, and what is missing."""
     loaded = await service.project(project)
     name = loaded.project.definition.name
     known = await service.runtime.database.read(project_rows.called, name)
@@ -107,7 +107,7 @@ async def triggers_list(service: Service, project: str | None = None) -> list[Tr
 async def triggers_test(
     service: Service, body: dict[str, Any], trigger: str | None = None, event: str = "", project: str | None = None
 ) -> list[HookTrial]:
-    """What a webhook with this JSON would do, by each trigger of a project or by one. Nothing is done."""
+    """What a webhook with this JSON would do, by each trigger of a project or by one. Does nothing."""
     loaded = await service.project(project)
     found = [armed for armed in _armed(service, loaded) if trigger in (None, armed.name)]
     if not found:
@@ -153,7 +153,7 @@ def _queue(tx: Transaction, trigger: Trigger, new: NewDelivery, *, now: int) -> 
         return _repeated(before)
     name = WorkspaceName(new.workflow, hook_deliveries.add(tx, new, "queued", now=now))
     waits = running(tx, name) is not None
-    return HookOutcome(str(name), "waits" if waits else "starts", "until the one that runs has ended" if waits else "")
+    return HookOutcome(str(name), "waits" if waits else "starts", "until the running one has ended" if waits else "")
 
 
 def _say(tx: Transaction, trigger: Trigger, new: NewDelivery, *, now: int) -> HookOutcome:
@@ -172,7 +172,7 @@ def _say(tx: Transaction, trigger: Trigger, new: NewDelivery, *, now: int) -> Ho
 
 
 def _repeated(before: Row) -> HookOutcome:
-    return HookOutcome(str(WorkspaceName(before["workflow"], before["tag"])), "repeated", "it was taken before")
+    return HookOutcome(str(WorkspaceName(before["workflow"], before["tag"])), "repeated", "it was accepted before")
 
 
 def running(tx: Transaction, name: WorkspaceName) -> Row | None:

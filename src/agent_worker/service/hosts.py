@@ -37,7 +37,7 @@ class HostView:
 
 @operation("GET", "/hosts")
 async def hosts_list(service: Service, project: str | None = None) -> list[HostView]:
-    """The daemons that share the database, the oldest first; none where this one keeps its state for itself.
+    """The daemons that share the database, oldest first; none if this one keeps its state in a file.
 
     With a project, also where each has its checkout.
     """

@@ -106,7 +106,7 @@ async def inbox_show(service: Service, item: str) -> Item:
 async def inbox_answer(
     service: Service, item: str, action: Action, text: str = "", scope: Scope = "once", other: bool = False
 ) -> str:
-    """Answer one item: approve or deny a tool call or what was heard, answer a question, retry or dismiss a failure.
+    """Answer one item: approve or deny a tool call or a new claim, answer a question, retry or dismiss a failure.
 
     Where there are options, the answer is one of them, or its number; anything else needs `other`. An approval may
     hold for the whole run, or always for exactly this call.
@@ -119,7 +119,7 @@ async def inbox_answer(
         await _settle(service, row, yes=action == "approve")
     if row["kind"] == "held" and action == "approve":
         await take_over_files(service, *row["ref"].split("/", 1))
-        return "done; what you wrote holds"
+        return "done; your version is in place"
     told = await database.write(act, item, action, PersonsReply(text, scope, other), now=service.now())
     if row["kind"] == "approval" and action == "approve" and scope == "always":
         digest, what = await database.read(_call_of, item)
@@ -154,7 +154,7 @@ async def _decide_about_soul(service: Service, item: Item, asked: Row, action: A
 
 @operation("GET", "/allowed")
 async def allowed_list(service: Service, project: str | None = None) -> list[AllowedCall]:
-    """Tool calls of a project that are not asked about any more."""
+    """Tool calls of a project that no longer need your approval."""
     root = (await service.project(project)).project.root
     calls = await asyncio.to_thread(service.runtime.gate.allowed_calls, root)
     return [AllowedCall(digest, what) for digest, what in calls.items()]
@@ -166,7 +166,7 @@ async def allowed_revoke(service: Service, digest: str, project: str | None = No
     root = (await service.project(project)).project.root
     calls = await asyncio.to_thread(service.runtime.gate.allowed_calls, root)
     if digest not in calls:
-        raise NotFound("no such call is allowed for good", hint="agent-worker inbox allowed")
+        raise NotFound("no such call is always allowed", hint="agent-worker inbox allowed")
     await asyncio.to_thread(service.runtime.gate.revoke_call, root, digest)
     return AllowedCall(digest, calls[digest])
 
@@ -261,7 +261,7 @@ def act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now:
         return "done; it remembers the new one" if action == "approve" else "done; what it knew stays"
     if row["kind"] == "held":
         inbox.close(tx, item, state="answered", answer=action)
-        return "done; it stays as it was"
+        return "done; it stays as it is"
     if row["kind"] == "check":
         inbox.close(tx, item, state="answered", answer=action)
         return "done; it holds" if action == "approve" else "done; it is in the archive"
@@ -287,20 +287,20 @@ def _check_action(row: Row, action: Action) -> None:
     if action not in can:
         takes = " or ".join(f"agent-worker inbox {each} {row['id']}" for each in can)
         if row["kind"] == "key":
-            raise BadInput("this goes on by itself once its key is set", hint=f"agent-worker key list; or {takes}")
+            raise BadInput("this continues once its key is set", hint=f"agent-worker key list; or {takes}")
         raise BadInput(f"this is a {row['kind']}, and {action} does not settle it", hint=takes)
 
 
 def _approve(tx: Transaction, row: Row, scope: Scope, *, now: int) -> str:
     if scope != "run":
         commands.answer(tx, row["id"], inbox.YES, now=now)
-        return "done" if scope == "once" else "done; exactly this call is not asked about again"
+        return "done" if scope == "once" else "done; you will not be asked about exactly this call again"
     work, tool = row["ref"].partition("/")[0], json.loads(row["details"]).get("tool")
     for each in inbox.open_items(tx):
         same_work = each["kind"] == "approval" and each["ref"].partition("/")[0] == work
         if same_work and json.loads(each["details"]).get("tool") == tool:
             commands.answer(tx, each["id"], inbox.YES_TO_ALL, now=now)
-    return f"done; {tool} is not asked about again in this run"
+    return f"done; {tool} needs no further approval in this run"
 
 
 def _answer(tx: Transaction, row: Row, reply: PersonsReply, *, now: int) -> None:
@@ -339,7 +339,7 @@ def _retry(tx: Transaction, row: Row, *, now: int) -> str:
     waits = _check_workspace(tx, row)
     if row["kind"] == "limit":
         commands.lift_limit(tx, row, now=now)
-        return waits or "it goes on, with a new allowance"
+        return waits or "it continues, with a new allowance"
     if row["ref"] == row["agent"]:
         commands.start_agent(tx, row["agent"])
     elif schedule.again(tx, row["ref"], now=now) or hook_deliveries.again(tx, row["ref"]):
@@ -358,10 +358,8 @@ def _check_workspace(tx: Transaction, row: Row) -> str:
         return ""
     start = workspace_rows.start_command(workspace_rows.name_of(workspace))
     if workspace["state"] == "archived" or not workspace["bound"]:
-        raise NotRunning(
-            f'workflow "{workspace["workflow"]}" has ended: there is nothing left to go on with', hint=start
-        )
-    return f"it goes on when the workflow is started again: {start}"
+        raise NotRunning(f'workflow "{workspace["workflow"]}" has ended: there is nothing left to continue', hint=start)
+    return f"it continues when the workflow is started again: {start}"
 
 
 def _reply(tx: Transaction, row: Row, text: str, *, now: int) -> None:

@@ -66,7 +66,7 @@ def _raise(tx: Transaction, workspace: str, granted: dict[str, float], *, now: i
 
 @operation("POST", "/agents/{name}/limits")
 async def agent_limit(service: Service, name: str, usd_per_day: float, project: str | None = None) -> list[LimitUse]:
-    """Set in its file what an agent may spend in a day. What that limit has stopped goes on."""
+    """Set what an agent may spend in a day, in its file. Work that this limit stopped continues."""
     _check_numbers({"usd_per_day": usd_per_day}, "")
     made = await agent_edit(service, name, {"limits": {"usd_per_day": usd_per_day}}, project)
     loaded = await service.project(project)
@@ -81,7 +81,7 @@ def _check_numbers(given: dict[str, float], missing: str) -> None:
         raise BadInput(missing, hint="turns=100")
     for name, value in given.items():
         if not 0 < value < 1e9:
-            raise BadInput(f"{name}: {value:g} is not a limit one can have", hint="a number above 0")
+            raise BadInput(f"{name}: {value:g} is not a possible limit", hint="a number above 0")
 
 
 def _waiting(service: Service, loaded: LoadedProject) -> dict[tuple[str, str], str]:

@@ -134,7 +134,7 @@ def _of_python(reference: str, root: Path, index: int) -> Iterator[Broken]:
             hint = did_you_mean(name, list(names)) or f"functions: {listed(names) or 'none'}"
             yield Broken(("tools", index), f"there is no function {name} in {relative}", hint)
     elif not ast.get_docstring(names[name]):
-        yield Broken(("tools", index), f"{name} has no docstring", "write in it what the tool does: the model reads it")
+        yield Broken(("tools", index), f"{name} has no docstring", "write what the tool does there: the model reads it")
 
 
 def _of_script(agent: AgentSettings) -> Iterator[Broken]:
@@ -168,7 +168,7 @@ def _of_kickoff(workflow: WorkflowDefinition) -> Iterator[Broken]:
     called = find_mentions(text, members, sender="user").names
     if not called and _DYNAMIC not in text and not workflow.has_desk:
         hint = f"name a member in it: @{members[0]}; or say who gets it: desk: {members[0]}"
-        yield Broken(("kickoff",), "calls on nobody, so nobody would work", hint)
+        yield Broken(("kickoff",), "calls on nobody, so nobody would start working", hint)
 
 
 def _near(path: str, root: Path) -> str:

@@ -65,7 +65,7 @@ async def memory_set(
     was: str | None = None,
     visibility: Literal["private", "shareable", "public"] | None = None,
 ) -> str:
-    """Let an agent remember something; an empty value archives it. With `was`, only if it still is that.
+    """Make an agent remember something; an empty value archives it. With `was`, only if that is still its value.
 
     What is `shareable` its colleagues get to hear when they ask; without `visibility` that stays as it was.
     """
@@ -90,7 +90,7 @@ async def memory_set(
 
 @operation("POST", "/agents/{name}/memory/release")
 async def memory_release(service: Service, name: str, key: str, project: str | None = None) -> str:
-    """Let an agent remember what was held back from it."""
+    """Release memory that was held back from an agent."""
     home, key = await home_of_agent(service, name, project), service.runtime.database.redact(key)
     await asyncio.to_thread(memory.release, home, key)
     await note(service, name, project, "released", key)
@@ -106,7 +106,7 @@ async def notes_list(service: Service, name: str, project: str | None = None) ->
 
 @operation("POST", "/agents/{name}/notes")
 async def note_add(service: Service, name: str, text: str, project: str | None = None) -> str:
-    """Add a note; its name. Its first line is its title."""
+    """Add a note; its name. The first line is the title."""
     home, text = await home_of_agent(service, name, project), service.runtime.database.redact(text)
     title = text.strip().partition("\n")[0][:80]
     kept = await asyncio.to_thread(notes.write, home, title, text, when=service.runtime.clock.now())
@@ -122,7 +122,7 @@ async def note_show(service: Service, name: str, note: str, project: str | None 
 
 @operation("PUT", "/agents/{name}/notes/{note}")
 async def note_edit(service: Service, name: str, note: str, text: str, was: str, project: str | None = None) -> str:
-    """Replace a note that still says what it `was`."""
+    """Replace a note, if it still says what it `was`."""
     home = await home_of_agent(service, name, project)
     text = service.runtime.database.redact(text)
     await asyncio.to_thread(notes.edit, home, note, text, was=was)
@@ -179,7 +179,7 @@ async def published(service: Service, name: str, project: str | None) -> None:
 
 def _same(what: str, now: str, was: str) -> None:
     if now != was:
-        raise Stale(f"{what} was changed meanwhile: it is now {now[:200]!r}", hint="look at it again")
+        raise Stale(f"{what} was changed in the meantime: it is now {now[:200]!r}", hint="look at it again")
 
 
 async def home_of_agent(service: Service, name: str, project: str | None) -> Root:

@@ -144,7 +144,7 @@ async def read(
 
 @operation("POST", "/clear")
 async def clear(service: Service, at: str, project: str | None = None) -> str:
-    """Put a conversation aside and begin it afresh: of `alice`, of `alice@workflow`, or of all members in `@workflow`.
+    """Put a conversation aside and start a new one: of `alice`, of `alice@workflow`, or of all members in `@workflow`.
 
     Nothing is deleted: the files keep it, and agents can look it up. No prompt shows it any more.
     """
@@ -224,7 +224,7 @@ async def put_question(runtime: Runtime, loaded: LoadedProject, agent: str, text
 
     def close() -> None:
         if not answer.done():
-            answer.set_exception(NotRunning("it was closed before there was an answer", hint="open it again, and ask"))
+            answer.set_exception(NotRunning("it was closed before it had an answer", hint="open it again, and ask"))
 
     unlisten, unwait = runtime.bus.listen(hear, Ended), runtime.bus.when_closed(close)
     try:

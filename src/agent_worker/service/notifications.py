@@ -25,7 +25,7 @@ class SinkView:
 
 @operation("GET", "/notifications")
 async def notifications_list(service: Service, project: str | None = None) -> list[SinkView]:
-    """Where you are told what waits for you, and what could not be told there."""
+    """Where notifications go, and what could not be delivered."""
     loaded = await service.project(project)
     wanted = await asyncio.to_thread(_wanted, service)
     rows = await service.read(loaded, outbox.of_project)
@@ -39,12 +39,12 @@ async def notifications_list(service: Service, project: str | None = None) -> li
 
 @operation("POST", "/notifications/test")
 async def notifications_test(service: Service, project: str | None = None) -> str:
-    """Put a test into your inbox, so that you are told of it wherever you are told of anything. Its id."""
+    """Put a test item into your inbox, which is sent wherever your notifications go. Returns its id."""
     loaded = await service.project(project)
     wanted = await asyncio.to_thread(_wanted, service)
     if not wanted.sinks:
         where = service.runtime.home.location(FILE) if service.runtime.home else FILE
-        raise BadInput("you are told nowhere yet", hint=f"write {where}: docs/guides/notifications.md says how")
+        raise BadInput("no notifications are set up yet", hint=f"write {where}: docs/guides/notifications.md says how")
     text = "This is a test of your notifications. Dismiss it."
     return await service.write(loaded, inbox.ask, "feedback", ref=new_id("x"), text=text, now=service.now())
 

@@ -77,7 +77,7 @@ class OpenProjects:
         """The project at this directory, and whether it was opened just now; without one, the only one there is."""
         if root is None:
             if len(self._open) != 1:
-                raise BadInput("say which project: its directory", hint="project=/path/to/it")
+                raise BadInput("say which project by its directory", hint="project=/path/to/it")
             root = str(next(iter(self._open)))
         self._askers = asker = self._askers + 1
         async with self._admitting:

@@ -94,7 +94,7 @@ async def project_create(
     Files that are there are left alone; then what the project could execute waits for approval, as always.
     """
     if backend not in (None, "mock", "sdk", *PROGRAMS):
-        raise BadInput(f"{backend!r} is no backend of a template", hint=f"one of mock, {', '.join(PROGRAMS)}")
+        raise BadInput(f"{backend!r} is not a backend for a template", hint=f"one of mock, {', '.join(PROGRAMS)}")
     given = await asyncio.to_thread(_full_path, directory)
     if not (backend or model):
         there = {each.variable for each in service.runtime.backends.keys.listing(None) if each.source != "unapproved"}
@@ -119,14 +119,14 @@ def _full_path(directory: str) -> str:
 
 def _set_up(root: Path, template: str, backend: str, model: str | None) -> tuple[list[str], list[str]]:
     if not root.parent.is_dir():
-        raise NotFound(f"there is no directory {root.parent}", hint="name a folder in one that is there")
+        raise NotFound(f"there is no directory {root.parent}", hint="name a folder inside one that exists")
     if root.exists() and not root.is_dir():
         raise BadInput(f"{root} is a file", hint="name a folder")
     with disk_explained():
         root.mkdir(exist_ok=True)
         written, kept = write_team(template, root, backend, model)
     if not written:
-        raise Refused("everything is there already", hint=f"agent-worker run {template}")
+        raise Refused("everything is already there", hint=f"agent-worker run {template}")
     return written, kept
 
 

@@ -58,7 +58,7 @@ async def proposals_list(
 async def proposal_create(
     service: Service, at: str, request: Flat[ProposalRequest], project: str | None = None
 ) -> ProposalView:
-    """Put a question to the vote. Voters are all members unless named; `user` is you."""
+    """Have a team vote on a question. All members vote unless you name the voters; `user` is you."""
 
     def make(tx: Transaction, workspace: str) -> Proposal:
         return lifecycle.propose(tx, workspace_rows.get(tx, workspace), request, by=PERSON, now=service.now())

@@ -52,7 +52,7 @@ async def providers(service: Service) -> list[ProviderStatus]:
 
 @operation("POST", "/providers/{name}/test")
 async def provider_test(service: Service, name: str, model: str = "", project: str | None = None) -> ProviderTest:
-    """Prove the key of a provider with one tiny request, to a cheap model unless one is named.
+    """Check a provider's key with one tiny request, to a cheap model unless you name one.
 
     It costs very little, which counts in what the project spends today.
     """
@@ -81,7 +81,7 @@ def _why_not(provider: Provider, model: str, env: Mapping[str, str]) -> Provider
         hint = f"agent-worker key set {owner_of(status.variable)}"
         return ProviderTest(provider.name, "not tried", "", "there is no key", hint)
     if not model:
-        return ProviderTest(provider.name, "not tried", "", "nobody knows which models it has", "name one: -m MODEL")
+        return ProviderTest(provider.name, "not tried", "", "its models are unknown", "name one: -m MODEL")
     return None
 
 
@@ -104,7 +104,7 @@ async def keys_list(service: Service, project: str | None = None) -> list[KeyFou
 
 @operation("POST", "/keys")
 async def key_set(service: Service, name: str, value: str) -> KeyStored:
-    """Store a key in the daemon's home, under the name of its provider or of a variable. What waited for it goes on."""
+    """Store a key in the daemon's home, named by its provider or by a variable. Work that waited for it continues."""
     waited = [agent for agent, wait in service.runtime.supervisor.waits.here().items() if wait.what == "key"]
     variable = await asyncio.to_thread(service.runtime.backends.keys.set, name, value)
     await keys_changed(service)
@@ -114,7 +114,7 @@ async def key_set(service: Service, name: str, value: str) -> KeyStored:
 
 @operation("DELETE", "/keys/{name}")
 async def key_remove(service: Service, name: str) -> KeyStored:
-    """Forget a stored key. One of the same name in the environment counts again."""
+    """Forget a stored key. One of the same name in the environment applies again."""
     variable = await asyncio.to_thread(service.runtime.backends.keys.remove, name)
     return KeyStored(variable, owner_of(variable))
 

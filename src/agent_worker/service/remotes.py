@@ -35,13 +35,13 @@ class Newer:
 
 @operation("GET", "/remotes")
 async def remotes_list(service: Service) -> list[LockedSource]:
-    """What was fetched, each with the commit it is locked at."""
+    """What was fetched, each with the commit it is locked to."""
     return [LockedSource(lock.source, lock.commit, lock.at) for lock in await service.remotes().locked()]
 
 
 @operation("POST", "/remotes/look")
 async def remote_look(service: Service, source: str, project: str | None = None) -> Newer:
-    """What an update of a fetched workflow would change. Nothing is changed by looking."""
+    """What an update of a fetched workflow would change. Looking changes nothing."""
     loaded = await service.project(project)
     remote = workflow_source(source)
     now = await service.remotes().get(remote, now=service.runtime.clock.now())

@@ -66,7 +66,7 @@ async def memory_revert(
     show: bool = False,
     project: str | None = None,
 ) -> TakenBack:
-    """Take back what came of an agent's runs since a day (2026-01-31), or of one run, its `source`.
+    """Take back everything that an agent's runs since a day (2026-01-31), or one run (`source`), led to.
 
     With them go the later runs, of any agent, that were shown their words. What they learned is held back in
     quarantine.yaml, what they replaced or forgot is there again; no prompt, tool or search returns what was said. A

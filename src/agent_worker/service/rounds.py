@@ -46,7 +46,7 @@ class RoundMade:
 
 @operation("POST", "/agents/{name}/memory/rounds")
 async def memory_rounds(service: Service, name: str, dry_run: bool = False, project: str | None = None) -> RoundMade:
-    """Tidy what an agent remembers, as each night: what has ended, is there twice, or nothing has needed for long.
+    """Tidy an agent's memory, as happens each night: what has ended, is there twice, or has long gone unused.
 
     `dry_run` changes nothing and shows what would change. Core memory, and what a person wrote, stays as it is.
     """

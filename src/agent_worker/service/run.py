@@ -37,7 +37,7 @@ from agent_worker.workspaces import deliveries
 from agent_worker.workspaces.resources import whole_text
 
 TEAM = "team"  #: the name of a workflow made up on the spot; its tag is new each time
-GONE = "whoever started it has left"
+GONE = "the program that started it has left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ async def run(service: Service, request: Flat[RunRequest]) -> Stream:
 
 @operation("POST", "/serve")
 async def serve(service: Service, request: Flat[RunRequest]) -> Served:
-    """Give work to an agent, a workflow or the agents defined here, and wait for what comes of it.
+    """Give work to an agent, a workflow or the agents defined here, and wait for the result.
 
     Where it can only go on once the person has answered, the state is `waiting`, and `waits_for` names the questions.
     """

@@ -118,7 +118,7 @@ async def explain(service: Service, run: str, full: bool = False) -> Explained:
 
 @operation("POST", "/runs/{run}/refuse")
 async def run_refuse(service: Service, run: str, reason: str) -> bool:
-    """Say that the answer of a run to a direct question is of no use: it has failed then, and that is told."""
+    """Refuse a run's answer to a direct question: the run then counts as failed, and is reported like any failure."""
     database, run = await service.holding(run, "run")
     told = reason if len(reason) <= _REASON else f"{reason[:_REASON]} …"
     return await database.write(_refuse, run, told, now=service.now())

@@ -105,7 +105,7 @@ class Timekeeper:
         except Untrusted as error:
             if row["set_by"] == "file":
                 raise
-            more = "what its check runs has changed since you set it: look at it, and set the schedule again"
+            more = "what its check runs has changed since you set it: check it, and set the schedule again"
             raise Untrusted(f"{more}\n{error.message}") from None
         return await run_check(command, root)
 

@@ -51,7 +51,7 @@ class Scheduled:
 
 @operation("GET", "/schedules")
 async def schedules_list(service: Service, project: str | None = None) -> list[Scheduled]:
-    """All schedules of a project, with when each is due next and was last."""
+    """All schedules of a project, with the next and last time of each."""
     loaded = await service.project(project)
     rows = await service.read(loaded, schedule.of_project)
     running = {(row["workspace"], row["member"]) for row in rows if row["instance"]}
@@ -106,7 +106,7 @@ async def schedule_set(
 
 @operation("DELETE", "/schedules/{target}")
 async def schedule_clear(service: Service, target: str, project: str | None = None) -> bool:
-    """End what a person has set. True if there was something; what the file says counts again."""
+    """Remove the schedule that a person set; what the file says applies again. True if there was one."""
     loaded = await service.project(project)
     found = await _target(service, loaded, target)
     was = await service.write(loaded, schedule.clear, found.own_id, set_by="person")
@@ -181,7 +181,9 @@ async def _members(service: Service, loaded: LoadedProject, text: str) -> _Targe
     definition = (await service.workflow(loaded, file or name)).definition
     member = canonical(address.agent, definition.agents) if address.agent else ""
     if member is None:
-        raise NotFound(f"{address.agent} is no member of {workspace}", hint=f"members: {', '.join(definition.agents)}")
+        raise NotFound(
+            f"{address.agent} is not a member of {workspace}", hint=f"members: {', '.join(definition.agents)}"
+        )
     members = await service.read(loaded, member_rows.members_in, running["id"]) if running else {}
     return _Target(
         members_of=workspace.full,
@@ -245,7 +247,7 @@ async def _check_workflow(
         told = f"has no parameter {wrong[0]}" if wrong else f"needs the parameter {missing[0]}"
         raise BadInput(f"{definition.name} {told}", hint=f"it takes: {', '.join(known) or 'none'}")
     if not definition.kickoff and not wanted.prompt:
-        raise BadInput(f"{definition.name} has no kickoff, so nobody would be called", hint="add --prompt '@…'")
+        raise BadInput(f"{definition.name} has no kickoff, so nobody would be called on", hint="add --prompt '@…'")
 
 
 def _checked(kind: type[Schedule] | type[WorkflowSchedule], given: Mapping[str, object]) -> Schedule | WorkflowSchedule:

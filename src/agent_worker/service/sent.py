@@ -23,7 +23,7 @@ from agent_worker.tools import images
 from agent_worker.work import sent_texts, steps
 from agent_worker.work.sent_texts import MARK, SentIds
 
-NEVER_ASKED = "nothing was sent, or nothing is known of it any more: the run ended before, or its agent was deleted"
+NEVER_ASKED = "nothing was sent, or nothing is left of it: the run ended before that, or its agent was deleted"
 NOT_KEPT = f"the texts were not kept: {KEPT_VARIABLE} was 0 when it ran"
 #: How a run ends whose last request has no answer that is kept. All others stop between two requests.
 _UNANSWERED = frozenset({"running", "failed", "cancelled", "lost", "dead"})

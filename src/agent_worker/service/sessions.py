@@ -40,7 +40,7 @@ class SessionView:
 
 @operation("POST", "/sessions")
 async def session_open(service: Service, who: str, session: str, project: str | None = None) -> OpenedSession:
-    """Open a session with an agent (`alice`) or a team (`@review`): it is gone on with, or begun."""
+    """Open a session with an agent (`alice`) or a team (`@review`), or continue it."""
     loaded = await service.project(project)
     check_tag(session)
     if who.startswith("@"):
@@ -57,7 +57,7 @@ async def session_open(service: Service, who: str, session: str, project: str | 
 
 @operation("GET", "/sessions")
 async def sessions_list(service: Service, project: str | None = None, limit: int = 100) -> list[SessionView]:
-    """Conversations with the agents and teams of a project, the last one that something was said in first."""
+    """Conversations with the agents and teams of a project, the most recent first."""
     loaded = await service.project(project)
     found = await service.read(loaded, _in_channels) + await service.read(loaded, _with_agents)
     return sorted(found, key=lambda each: -each.last)[: max(1, min(limit, 1000))]
@@ -106,7 +106,7 @@ async def _make_room(service: Service, loaded: LoadedProject) -> None:
         if ours and not row["busy"] and (instance := service.running(row["id"])) is not None:
             await service.stop(instance, reason="another session needed its place")
             return
-    raise Refused(f"{MOST_RUNNING} teams run already", hint="agent-worker ls, then agent-worker stop @name")
+    raise Refused(f"{MOST_RUNNING} teams are already running", hint="agent-worker ls, then agent-worker stop @name")
 
 
 # --- reading ------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ class Setting:
 
 @operation("GET", "/settings")
 async def settings_list(service: Service, project: str | None = None) -> list[Setting]:
-    """Every setting: what holds in a project, where that comes from, and what it does."""
+    """Every setting: its value in a project, where that comes from, and what it does."""
     loaded = await service.project(project)
     user, here = service.runtime.registry.settings, service.runtime.registry.settings_of(loaded.id)
     written = loaded.project.definition.settings

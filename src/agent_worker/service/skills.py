@@ -49,7 +49,7 @@ class SkillOffer:
 
 @operation("POST", "/skills/look")
 async def skill_look(service: Service, source: str, project: str | None = None) -> SkillOffer:
-    """What a skill elsewhere is. Nothing is imported by looking."""
+    """What is in a skill elsewhere. Looking imports nothing."""
     loaded = await service.project(project)
     fetched = await _fetched(service, source)
     return await asyncio.to_thread(_offer, fetched, loaded)

@@ -87,14 +87,14 @@ class SoulVerdict:
 
 @operation("GET", "/agents/{name}/soul")
 async def soul_show(service: Service, name: str, project: str | None = None) -> SoulShown:
-    """Who an agent is now, and the changes of it that wait for you."""
+    """Who an agent is now, and the changes that wait for you."""
     evolution = await _evolution(service, name, project)
     return await _shown(evolution, await evolution.settled())
 
 
 @operation("PUT", "/agents/{name}/soul")
 async def soul_edit(service: Service, name: str, text: str, was: str, project: str | None = None) -> SoulShown:
-    """Replace an agent's soul, written as YAML, if it still is what it `was`. What it was is kept as a version."""
+    """Replace an agent's soul, written as YAML, if it is still what it `was`. The old one is kept as a version."""
     evolution = await _evolution(service, name, project)
     await evolution.edit(service.runtime.database.redact(text), was=was)
     return await _shown(evolution, await evolution.settled())
@@ -123,7 +123,7 @@ async def soul_version(service: Service, name: str, number: int, project: str | 
 
 @operation("POST", "/agents/{name}/soul/versions/{number}")
 async def soul_rollback(service: Service, name: str, number: int, project: str | None = None) -> SoulShown:
-    """Give an agent the soul of an earlier version, byte for byte. What it was meanwhile is kept too."""
+    """Give an agent an earlier version of its soul, byte for byte. The later versions are kept too."""
     evolution = await _evolution(service, name, project)
     if number == 1 and not (await evolution.settled()).versions:
         return await _shown(evolution, await evolution.settled())
@@ -134,7 +134,7 @@ async def soul_rollback(service: Service, name: str, number: int, project: str |
 
 @operation("GET", "/agents/{name}/soul/proposals")
 async def soul_proposals(service: Service, name: str, project: str | None = None) -> list[ProposedChange]:
-    """Every change that was ever proposed for an agent's soul, and what became of it."""
+    """Every change ever proposed for an agent's soul, and what happened to it."""
     return [_proposed(each) for each in (await (await _evolution(service, name, project)).known()).entries]
 
 
@@ -147,7 +147,7 @@ async def soul_decide(
     reason: str = "",
     project: str | None = None,
 ) -> SoulVerdict:
-    """Approve or reject a change of an agent's soul. What was rejected is not proposed again."""
+    """Approve or reject a change to an agent's soul. What you reject is not proposed again."""
     return await decide(service, name, proposal, verdict, reason, project)
 
 
@@ -168,15 +168,17 @@ async def decide(
     if verdict == "reject":
         await evolution.reject(found, service.runtime.database.redact(reason))
         version = (await evolution.settled()).version
-        return SoulVerdict(found.id, "rejected", version, f"{found.id} was rejected, and does not come back")
+        return SoulVerdict(found.id, "rejected", version, f"{found.id} was rejected, and will not come back")
     await evolution.approve(found, digest=digest)
     version = (await evolution.settled()).version
-    return SoulVerdict(found.id, "approved", version, f"the soul of {evolution.bearer.name} is version {version} now")
+    return SoulVerdict(
+        found.id, "approved", version, f"the soul of {evolution.bearer.name} is now at version {version}"
+    )
 
 
 @operation("GET", "/agents/{name}/soul/drift")
 async def soul_drift(service: Service, name: str, project: str | None = None) -> DriftShown:
-    """How each principle of an agent's soul was kept, week by week, and how much the soul changed lately."""
+    """How well each principle of an agent's soul was kept, week by week, and how much the soul changed lately."""
     evolution = await _evolution(service, name, project)
     found = await evolution.settled()
     look_back = {"limit": drift.LOOK_BACK, "with_tools": drift.LOOK_BACK}

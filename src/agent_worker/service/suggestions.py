@@ -42,8 +42,8 @@ async def suggestion_decide(
     if found.state == "open" and verdict == "apply":
         await _apply(documents, found)  # first: after a crash it is applied again, which changes nothing
     if not await database.write(suggestions.decide, id, seq, "applied" if verdict == "apply" else "refused"):
-        raise Refused(f"#{seq} was decided already", hint=f"agent-worker doc suggestions {at}")
-    done = f"was added to {found.document}" if verdict == "apply" else f"for {found.document} was not taken"
+        raise Refused(f"#{seq} was already decided", hint=f"agent-worker doc suggestions {at}")
+    done = f"was added to {found.document}" if verdict == "apply" else f"for {found.document} was declined"
     told = f"What {found.sender} suggested in #{seq} {done}."
     await database.write(_tell, id, told, now=service.now())
     return SuggestionVerdict(seq, told)

@@ -122,12 +122,12 @@ async def ticket_team(
         except Refused:
             if not await service.read(loaded, _is_running, found.definition.name, request.tag):
                 raise  # else somebody else has just taken that name
-    raise Refused(f"{TEAMS} teams of this kind run already", hint="agent-worker ls")
+    raise Refused(f"{TEAMS} teams of this kind are already running", hint="agent-worker ls")
 
 
 @operation("GET", "/tickets/{id}", tool="work_wait")
 async def work_wait(service: Service, id: str, seconds: float = PATIENCE) -> Ticket:
-    """Wait for work that was asked for earlier, by the id it was given; with 0 seconds, look how it stands."""
+    """Wait for work that was asked for earlier, by the id it was given; with 0 seconds, see how it stands."""
     for kind, take_up in _TAKE_UP.items():
         database, whole = await service.holding(id, kind)
         if not database.project:
@@ -202,7 +202,7 @@ async def _ticket(
     items = [await inbox_show(service, each) for each in came.waits_for]
     then = {
         "waiting": f"the person answers (inbox_answer); then call work_wait with id {id}",
-        "limit": f"the person lets it go on (agent-worker resume @{at}); then call work_wait with id {id}",
+        "limit": f"the person continues it (agent-worker resume @{at}); then call work_wait with id {id}",
     }
     return Ticket(
         id,

@@ -43,7 +43,7 @@ async def token_create(
     opens: list[str] | None = None,
     days: Annotated[float, Field(gt=0, le=3660)] | None = None,
 ) -> NewToken:
-    """Make a token with which another program may talk with the agents and teams of a project, or with some of them."""
+    """Make a token that lets another program talk to the agents and teams of a project, or to some of them."""
     loaded = await service.project(project)
     named = tuple(dict.fromkeys(_known(loaded, each) for each in opens or ()))
     token, digest = door_tokens.new_token()
@@ -63,7 +63,7 @@ async def tokens_list(service: Service, project: str | None = None) -> list[Toke
 
 @operation("DELETE", "/tokens/{token}")
 async def token_revoke(service: Service, token: str, project: str | None = None) -> TokenView:
-    """End a token, by its name or its id: whoever has it is refused from now on."""
+    """End a token, by its name or its id: it is refused from now on."""
     loaded = await service.project(project)
     gone = await service.write(loaded, door_tokens.revoke, token)
     service.door_tokens.drop(gone.id)

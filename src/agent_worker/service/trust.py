@@ -57,7 +57,7 @@ async def _subject(service: Service, project: str | None, workflow: str | None, 
 async def trust_list(
     service: Service, project: str | None = None, workflow: str | None = None, agent: str | None = None
 ) -> list[PendingApproval]:
-    """What a project, or one of its workflows or agents, would do that was not approved."""
+    """What a project, or one of its workflows or agents, would do that is not approved."""
     asked = await _subject(service, project, workflow, agent)
     waiting = await asyncio.to_thread(service.runtime.gate.unapproved, asked.root, asked.powers)
     return [_pending(one) for one in waiting]
@@ -71,7 +71,7 @@ async def trust_give(
     agent: str | None = None,
     digests: list[str] | None = None,
 ) -> int:
-    """Approve what has these digests, or everything that waits. How much was approved."""
+    """Approve what has these digests, or everything that waits. Returns how many were approved."""
     return await _approve(service, await _subject(service, project, workflow, agent), digests)
 
 
@@ -88,7 +88,7 @@ async def trust_approved(
 async def trust_revoke(
     service: Service, project: str | None = None, workflow: str | None = None, agent: str | None = None
 ) -> int:
-    """Take approvals back: it is asked about again before it happens. How much was taken back."""
+    """Take approvals back: the person is asked again. Returns how many were taken back."""
     asked = await _subject(service, project, workflow, agent)
     approved = await asyncio.to_thread(_approved, service, asked)
     if approved:

@@ -37,7 +37,7 @@ def holding(tx: WholeTransaction, kinds: Sequence[Kind], id: str) -> tuple[str, 
         exactly = [each for each in found if each[1] == id] or found
         if len(exactly) > 1:
             ids = ", ".join(each for _, each in exactly[:3])
-            raise BadInput(f"{id} may be any of {len(exactly)}: {ids} …", hint="type more of it")
+            raise BadInput(f"{id} could be any of {len(exactly)}: {ids} …", hint="type more of it")
         if exactly:
             return exactly[0]
     return "", ""

@@ -72,7 +72,7 @@ async def values_calls(service: Service, program: str) -> Stream:
 
 @operation("POST", "/values/{program}/{call}")
 async def values_answer(service: Service, program: str, call: str, text: str, ok: bool = True) -> bool:
-    """What came of a call. False when nobody waits for it any longer."""
+    """The result of a call. False if nobody waits for it any more."""
     host = service.runtime.backends.functions.host(program)
     if not isinstance(host, ListeningProgram):
         raise NotFound(f"no program {program} listens here", hint=f"GET /values/{program} first")

@@ -24,7 +24,7 @@ class Cancelled:
 _TOLD = {
     "queued": "it had not begun, and will not",
     "running": "it was stopped in the middle; what it had done stays",
-    "waiting": "it waited for you, and what it had asked is withdrawn",
+    "waiting": "it was waiting for you, and its question is withdrawn",
 }
 
 
@@ -43,16 +43,16 @@ class OpenWork:
 
 @operation("GET", "/instructions")
 async def work_list(service: Service, project: str | None = None, limit: int = 200) -> list[OpenWork]:
-    """The work of a project that is queued, waits, or is under way."""
+    """The work of a project that is queued, waiting, or under way."""
     loaded = await service.project(project)
     return await service.read(loaded, _open_work, max(1, min(limit, 1000)))
 
 
 @operation("DELETE", "/instructions/{id}")
 async def work_cancel(
-    service: Service, id: str, reason: str = "a person does not want it any more", whole: bool = False
+    service: Service, id: str, reason: str = "a person no longer wants it", whole: bool = False
 ) -> list[Cancelled]:
-    """Cancel work, whether it is queued, waits, or is under way. The others go on.
+    """Cancel work, whether it is queued, waiting, or under way. Other work continues.
 
     By the id of an instruction (`agent info` shows it), of a run, or of the message that asked for it: then it is
     cancelled for all whom that message called on. With `whole`, also for all who were called on because of it.
@@ -76,7 +76,7 @@ def _cancel(tx: Transaction, id: str, reason: str, *, now: int, whole: bool = Fa
     open_rows = [row for row in rows if row["state"] in _TOLD]
     if not open_rows:
         state = rows[-1]["state"]  # of work, or of a delivery
-        raise Refused(f"it is over already: {_OVER.get(state, state)}", hint="agent-worker runs")
+        raise Refused(f"it is already over: {_OVER.get(state, state)}", hint="agent-worker runs")
     found = []
     for row in open_rows:
         name = agent_rows.identity(tx, row["agent"])["name"]
@@ -87,7 +87,7 @@ def _cancel(tx: Transaction, id: str, reason: str, *, now: int, whole: bool = Fa
 
 def _told(row: Row) -> str:
     if row["state"] == "queued" and (row["attempts"] or row["work"] != row["id"]):
-        return "it had begun, and will not go on; what it had done stays"
+        return "it had begun, and will not continue; what it had done stays"
     return _TOLD[row["state"]]
 
 

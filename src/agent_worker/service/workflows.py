@@ -118,13 +118,13 @@ async def workflow_start(
 
 @operation("POST", "/workflows/run")
 async def workflow_run(service: Service, request: Flat[WorkflowRequest]) -> Summary:
-    """Run a workflow until nobody has anything left to do, or a limit pauses it, and return what came of it."""
+    """Run a workflow until nobody has anything left to do, or a limit pauses it, and return the result."""
     return await service.finish_or_rest(await begin(service, request, ends="quiet"))
 
 
 @operation("DELETE", "/workflows/{instance}")
 async def workflow_stop(service: Service, instance: str, project: str | None = None) -> Summary:
-    """Stop an instance now: what is queued or running in it is cancelled."""
+    """Stop an instance now: cancels what is queued or running in it."""
     loaded = await service.project(project)
     return await service.stop_named(loaded, instance)
 
@@ -133,7 +133,7 @@ async def workflow_stop(service: Service, instance: str, project: str | None = N
 async def workflow_set(
     service: Service, instance: str, action: Literal["pause", "resume"], project: str | None = None
 ) -> Running:
-    """Let the work of an instance wait, or go on, with a new allowance where a limit stopped it."""
+    """Pause an instance, or let it continue, with a new allowance if a limit stopped it."""
     loaded = await service.project(project)
     row = await service.running_row(loaded, instance)
     if action == "pause":

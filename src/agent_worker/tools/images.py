@@ -68,7 +68,7 @@ def load(stored: str) -> tuple[Image, ...]:
     try:
         return tuple(map(_stored, json.loads(stored))) if stored else ()
     except (ValueError, TypeError, RecursionError):
-        raise BadInput("what is stored of its images cannot be read", hint="dismiss it, and ask again") from None
+        raise BadInput("the record of its images cannot be read", hint="dismiss it, and ask again") from None
 
 
 def _stored(kept: object) -> Image:

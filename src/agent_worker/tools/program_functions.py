@@ -21,7 +21,7 @@ from agent_worker.core.later import dataclass
 from agent_worker.tools.tool import Result, RunIdentity, Tool, ToolContext, ToolSpec
 
 GONE_FOR = 15 * 60.0  #: seconds that a call waits for the program that can make it
-REASON = "the Python program that has its tools is gone: it goes on when the program runs again"
+REASON = "the Python program that has its tools is gone: it continues when the program runs again"
 UNKNOWN = (
     "The outcome of this call is unknown: the program that made it went away meanwhile. "
     "Check what it did before you make it again."

@@ -59,7 +59,7 @@ def leads_out(root: Path, path: str) -> Content | None:
     try:
         beneath(root, path)
     except Outside:
-        return _nothing("is a link that leads out of the project", os.path.realpath(root / path))
+        return _nothing("is a link that points outside the project", os.path.realpath(root / path))
     return None
 
 
@@ -81,7 +81,7 @@ def _real(root: Path, path: str, start: Path | None = None) -> tuple[str, ...]:
     try:
         return beneath(root, path, start=start).relative_to(root.resolve()).parts
     except Outside:
-        raise Refused(f"{path} leads out of the project") from None
+        raise Refused(f"{path} points outside the project") from None
 
 
 @contextmanager

@@ -179,7 +179,7 @@ def check_power(command: str, who: str, root: Path) -> Power:
 def trigger_power(workflow: str, name: str, trigger: Trigger) -> Power:
     """The power of a webhook: whoever has its secret makes a team work, and spends what that costs."""
     does = f"says something in {workflow}" if trigger.send else f"starts {workflow}"
-    who = f"whoever signs with ${trigger.variable}"
+    who = f"anyone who signs with ${trigger.variable}"
     what = f"{who} {does} by the webhook {name}, up to {trigger.per_hour} times an hour"
     return _power("trigger", workflow, name, what, trigger.model_dump_json(indent=1), trigger.model_dump())
 

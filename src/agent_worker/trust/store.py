@@ -36,7 +36,7 @@ class NotApproved(Untrusted):
             lines.append(f"  … and {len(waiting) - LISTED} more")
         super().__init__(
             "this project wants to do things that you have not approved:\n" + "\n".join(lines),
-            hint="to look at it and approve it: agent-worker trust (where nobody can be asked: --trust)",
+            hint="to look at it and approve it: agent-worker trust (where nobody is there to ask: --trust)",
         )
         self.waiting = waiting
 

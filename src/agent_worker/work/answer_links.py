@@ -62,14 +62,14 @@ def item_of(tx: Transaction, digest: str, *, now: int) -> str:
     if link is None:
         raise unknown()
     if link["used_at"] is not None:
-        raise DeadLink("this link was used: your answer was taken then, and a link works once")
+        raise DeadLink("this link was already used: your answer was accepted then, and a link works once")
     item = tx.one("select * from inbox_item where project = :project and id = :id", id=link["item"])
     if item is None or item["state"] != "open":
-        raise DeadLink("this was settled meanwhile: nobody waits for an answer any more")
+        raise DeadLink("this has been settled: nobody is waiting for an answer any more")
     if link["ends_at"] <= now:
-        raise DeadLink("this link is older than three days and has ended", hint="agent-worker inbox")
+        raise DeadLink("this link is older than three days and has expired", hint="agent-worker inbox")
     if content_of(item) != link["content"]:
-        raise DeadLink("what is asked has changed since you were told", hint="agent-worker inbox")
+        raise DeadLink("the question has changed since you were told", hint="agent-worker inbox")
     return str(link["item"])
 
 
@@ -80,4 +80,4 @@ def use(tx: Transaction, digest: str, *, now: int) -> None:
 
 
 def unknown() -> DeadLink:
-    return DeadLink("this link is not known here")
+    return DeadLink("this link is unknown here")

@@ -74,7 +74,7 @@ def add(
         raise BadInput(f"a name has 1 to {_LONGEST_NAME} characters on one line", hint="such as: laptop")
     known = of_project(tx)
     if any(each.name == name for each in known):
-        raise BadInput(f"there is a token called {name} already", hint=f"agent-worker token revoke {name}")
+        raise BadInput(f"there is already a token called {name}", hint=f"agent-worker token revoke {name}")
     if len(known) >= MOST:
         raise BadInput(f"a project has at most {MOST} tokens", hint="agent-worker token list")
     id = new_id("k")
@@ -112,7 +112,7 @@ def revoke(tx: Transaction, which: str) -> DoorToken:
     if not found:
         raise NotFound(f"there is no token {which}", hint="agent-worker token list")
     if len(found) > 1:
-        raise BadInput(f"{which} may be any of {len(found)}", hint="agent-worker token list")
+        raise BadInput(f"{which} could be any of {len(found)}", hint="agent-worker token list")
     tx.run("delete from door_token where project = :project and id = :id", id=found[0].id)
     tx.tell(TokensChanged())
     return found[0]

@@ -101,7 +101,7 @@ def _variable_at(text: str, start: int, inside: str) -> tuple[str, int]:
     if placeholder is None or inside != ")" or text.endswith("[", 0, start):
         raise BadInput(
             "a value must not stand inside quotes, braces or brackets in a shell command",
-            hint="it is quoted already: close the quotes before ${{",
+            hint="it is already quoted: close the quotes before ${{",
         )
     return variable_of(placeholder["name"]), placeholder.end()
 
@@ -130,7 +130,7 @@ def _variables(command: str, values: Mapping[str, str]) -> Iterator[tuple[str, s
 
 def _check_names(text: str, values: Mapping[str, str]) -> None:
     if broken := malformed_in(text):
-        raise BadInput(f"{broken[0]!r} asks for no name", hint="write ${{ name }}, or $${{ for the characters")
+        raise BadInput(f"{broken[0]!r} names nothing", hint="write ${{ name }}, or $${{ for the characters")
     unknown = [name for name in names_in(text) if name not in values]
     if unknown:
         near = get_close_matches(unknown[0], values, n=1)

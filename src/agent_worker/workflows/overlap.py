@@ -46,9 +46,9 @@ class Overlaps:
 
 
 def _sentence(who: str, shared: Sequence[str], trial: TrialMerge | None) -> str:
-    both = f"{who} have both changed {listed(shared)}, each in a copy of its own."
+    both = f"{who} have both changed {listed(shared)}, each in its own copy."
     if trial is None:
-        return f"{both} Whether that fits together could not be tried."
+        return f"{both} We could not try whether that fits together."
     if trial.conflicts:
-        return f"{both} A trial merge conflicts in {listed(trial.conflicts)}: agree on one before both are taken over."
-    return f"{both} A trial merge went without a conflict."
+        return f"{both} A trial merge conflicts in {listed(trial.conflicts)}: agree on one before you merge both."
+    return f"{both} A trial merge had no conflicts."

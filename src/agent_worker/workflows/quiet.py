@@ -48,7 +48,7 @@ class QuietWatch:
         """Wait for it. Empty, or why there is work left that will not go on by itself."""
         while True:
             if self._over:
-                raise NotRunning("it was closed before it was quiet")
+                raise NotRunning("it was closed before the team was quiet")
             self._stirred.clear()
             self._turned.clear()
             work, held_by = await self._database.read(_look, self._workspace)

@@ -183,7 +183,7 @@ class _Tree:
             if len(tree.files) + len(tree.left_out) > FILES or total > ALL_FILES:
                 raise Refused(
                     f"its folder holds more than {FILES} files or {ALL_FILES // 1024 // 1024} MiB",
-                    hint="what is fetched should have a folder of its own in the repository",
+                    hint="what you fetch should have its own folder in the repository",
                 )
         return tree
 
@@ -259,7 +259,7 @@ def _is_full(place: Path) -> bool:
 
 def _hint(remote: Remote) -> str:
     if remote.kind == "file":
-        return "is it a Git repository of yours?"
+        return "is it one of your Git repositories?"
     return f"does it exist? For a private one, set {TOKEN} where the daemon is started"
 
 

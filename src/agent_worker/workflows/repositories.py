@@ -62,7 +62,7 @@ async def opened(ours: Path, found: Found, *, place: Path) -> Repository:
     settings = await _settings(found.common, place)
     hash, refs = settings.get("extensions.objectformat", "sha1"), settings.get("extensions.refstorage", "files")
     if hash not in _HASHES or refs != "files":
-        raise _unfit(found.common, f"is kept in a form that we do not read ({one_line(hash)}, {one_line(refs)})")
+        raise _unfit(found.common, f"is stored in a form that we do not read ({one_line(hash)}, {one_line(refs)})")
     repository = Repository.make(ours, hash=hash, borrow=[found.objects])
     await asyncio.to_thread(_link_refs, repository, found)
     return repository

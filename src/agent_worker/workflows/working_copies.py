@@ -120,7 +120,7 @@ def _sentence(agent: str, changes: CopyChanges, kept: str) -> str:
     if changes.notes:
         said.append(f"{listed(changes.notes, '; ')}.")
     if kept:
-        said.append(f"To take it over: {'git merge' if kept.startswith(REFS) else 'git apply'} {kept}")
+        said.append(f"To merge it: {'git merge' if kept.startswith(REFS) else 'git apply'} {kept}")
     return " ".join(said)
 
 

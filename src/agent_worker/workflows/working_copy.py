@@ -182,7 +182,7 @@ class WorkingCopy:
             in_git = not await asyncio.to_thread(self._root.exists, f"{self._record}/objects")
             found = await find(self.project, place=place) if in_git else None
             if in_git and found is None:
-                raise NotFound(f"{self.project} is not a Git repository any more")
+                raise NotFound(f"{self.project} is no longer a Git repository")
             objects = found.objects if found else own
             git = Repository.make(place / "own.git", hash=_HASHES[len(began)], borrow=[objects])
             if found:

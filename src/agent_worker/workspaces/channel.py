@@ -91,7 +91,7 @@ class Draft:
 def post(tx: Transaction, draft: Draft, *, now: int) -> Message:
     seq = workspace_state.next_seq(tx, draft.workspace)
     if seq is None:
-        raise NotRunning("this workspace is closed: nothing can be said here any more")
+        raise NotRunning("this workspace is closed: nothing more can be said here")
     id = new_id("m")
     message = Message(
         workspace=draft.workspace,

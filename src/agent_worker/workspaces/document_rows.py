@@ -371,7 +371,7 @@ def joined(now: Document | None, text: str) -> str:
 
 def stale(name: str, now: Document | None) -> Stale:
     if now is None:
-        return Stale(f"there is no document {name} any more", hint="create it, or read the list")
+        return Stale(f"the document {name} no longer exists", hint="create it, or read the list")
     return Stale(
         f"{name} has changed since you read it; it is at revision {now.revision[:12]} now",
         hint=f"read {name} again, then write with that revision",

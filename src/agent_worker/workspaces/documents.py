@@ -37,7 +37,7 @@ LIMIT = 4 * 1024 * 1024
 TRIES = 200  #: to append while others do
 EMPTY = content_hash("")
 DEFAULT = "notes.md"
-DOCUMENT = "context.document"  #: among the values of an instance: the document that is meant where none is named
+DOCUMENT = "context.document"  #: among the values of an instance: the document that is meant when none is named
 FOLDER = "documents"
 COPIED = "copied"  #: where documents are: in the database, with copies in files (document_copies.py)
 
@@ -131,7 +131,7 @@ class Documents:
                     return await self._put(now, document_rows.joined(now.document, text), by)
                 except Overtaken:
                     continue
-        raise Stale(f"{name} keeps being changed by others; this was not added", hint="try again")
+        raise Stale(f"others keep changing {name}; this was not added", hint="try again")
 
     async def undo(self, keys: Collection[str]) -> Undone:
         """Take back what these tool calls wrote. Where others have gone on from it, it stands, and is named."""

@@ -222,7 +222,7 @@ async def test_a_program_that_dies_is_quoted(runtime: Runtime) -> None:
     ("behaviour", "clocks", "failure", "told"),
     [
         ("mute", {"start": 0.3}, Permanent, "said nothing for"),
-        ("hang", {"first": 0.8}, Transient, "no word from its model"),
+        ("hang", {"first": 0.8}, Transient, "heard nothing from its model"),
         ("stall", {"silence": 0.3}, Transient, "went silent"),
         ("stall", {"total": 1.0}, Exhausted, "was ended after"),
     ],

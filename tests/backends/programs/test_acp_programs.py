@@ -224,7 +224,7 @@ def test_B4_settings_it_would_obey_keep_it_from_starting(there: World, agent: st
         lay(place, {name: text}, marker)
         there.hire(agent, program, more=f"cwd: {agent}\n")
         there.send(agent)
-        expected = f"{program} obeys {name.removesuffix('/evil.js')} of the project"
+        expected = f"{program} obeys the project's {name.removesuffix('/evil.js')}"
         assert there.until_run(agent, lambda runs, told=expected: told in runs[-1][1])
         (place / name).unlink()
     assert not there.asked()

@@ -164,7 +164,7 @@ def test_a_refusal_of_the_model_is_classified(there: World, agent: str, program:
 
 
 @each_program
-@pytest.mark.parametrize(("mode", "told"), [("hang", "no word from its model"), ("stall", "")])
+@pytest.mark.parametrize(("mode", "told"), [("hang", "heard nothing from its model"), ("stall", "")])
 def test_a_model_that_says_no_more_is_not_waited_for(
     there: World, agent: str, program: str, mode: str, told: str
 ) -> None:

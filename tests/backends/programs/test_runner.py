@@ -101,7 +101,7 @@ async def test_what_it_printed_on_the_way_out_is_told_without_secrets(tmp_path: 
     [
         (Clocks(start=SHORT), "forever()", Permanent, "said nothing"),
         (Clocks(start=SHORT), "print('a banner', flush=True); forever()", Permanent, "said nothing"),
-        (Clocks(first=SHORT), "say(session='s'); forever()", Transient, "no word from its model"),
+        (Clocks(first=SHORT), "say(session='s'); forever()", Transient, "heard nothing from its model"),
         (Clocks(silence=SHORT), "say(say='a'); forever()", Transient, "went silent"),
         (Clocks(silence=SHORT), "say(say='a'); os.kill(os.getpid(), signal.SIGSTOP)", Transient, "went silent"),
         (Clocks(total=SHORT), "while True: say(say='a'); time.sleep(.02)", Exhausted, "was ended after"),

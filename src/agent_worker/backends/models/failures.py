@@ -36,7 +36,7 @@ _NO_CREDIT = frozenset({"insufficient_quota", "billing_error", "billing_hard_lim
 _TOO_LONG = frozenset({"context_length_exceeded", "request_too_large"})
 #: Where a provider has no code for it, in the message of a 400.
 _NO_CREDIT_SAID = ("credit balance is too low",)
-_NO_API = "with a web page instead of an answer: does base_url lead to a model API?"
+_NO_API = "with a web page instead of an answer: does base_url point to a model API?"
 _TOO_LONG_SAID = ("prompt is too long", "maximum context length", "context window", "input token count")
 
 

@@ -207,7 +207,8 @@ def _refuse_detours(response: Response) -> None:
     if 300 <= response.status < 400:
         target = host_of(response.get_header("location") or "") or "another address"
         raise Permanent(
-            f"the provider redirects to {target}, which is not followed", hint="set base_url to where it answers"
+            f"the provider redirects to {target}, and redirects are not followed",
+            hint="set base_url to where it answers",
         )
     if (response.get_header("content-encoding") or "identity") != "identity":
         raise Permanent("the provider sent a compressed answer though it was asked not to")

@@ -213,7 +213,7 @@ def parse_model(spec: str, provider: str = "") -> tuple[str, str]:
         named = first is not None and first[1] == provider
         return provider, first[2] if first and named else spec
     if not first:
-        raise BadInput(f"model {spec!r} does not say whose it is", hint="write provider/model")
+        raise BadInput(f"model {spec!r} does not name its provider", hint="write provider/model")
     return first[1], first[2]
 
 

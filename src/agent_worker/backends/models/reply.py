@@ -15,7 +15,7 @@ from agent_worker.tools.tool import Call
 _MOST_TOKENS = 10_000_000
 _CHARACTERS_PER_TOKEN = 4
 _TOKENS_OF_AN_IMAGE = 1600  # a large one, at the providers that tell how they count
-CUT_OFF = "\n\n[cut off: the answer reached its limit of tokens]"
+CUT_OFF = "\n\n[cut off: the answer reached its token limit]"
 
 
 def reply_of(heard: Heard, protocol: ModelProtocol) -> Reply:
@@ -28,10 +28,10 @@ def reply_of(heard: Heard, protocol: ModelProtocol) -> Reply:
     calls = tuple(Call(call.id, call.tool, call.arguments) for call in heard.calls)
     if heard.stop == "length" and not calls:
         if not text:
-            raise Exhausted("the model used up its limit of tokens before it said anything", hint="raise max_tokens")
+            raise Exhausted("the model reached its token limit before it said anything", hint="raise max_tokens")
         text += CUT_OFF
     if heard.stop == "refused" and not text and not calls:
-        raise Permanent("the provider refused to answer", hint="say it in other words, or use another model")
+        raise Permanent("the provider refused to answer", hint="put it differently, or use another model")
     return Reply(text=text, calls=calls, raw=raw, more=heard.stop == "paused" and not calls)
 
 
@@ -65,7 +65,7 @@ def _drop_cut_call(heard: Heard) -> None:
         return
     if len(calls) == 1:
         raise Exhausted(
-            f"the model used up its limit of tokens in the middle of a call of {calls[-1].tool}",
+            f"the model reached its token limit in the middle of calling {calls[-1].tool}",
             hint="raise max_tokens",
         )
     heard.parts.pop()

@@ -81,7 +81,7 @@ def refuse_foreign_settings(program: Program) -> None:
         for name in SETTINGS[program.backend]:
             if os.path.lexists(folder / name):
                 raise Permanent(
-                    f"{program.backend} obeys {name} of the project, whatever it may say",
+                    f"{program.backend} obeys the project's {name}, whatever it says",
                     hint="remove that, or write access: full into the agent's definition",
                 )
 

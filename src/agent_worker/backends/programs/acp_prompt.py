@@ -112,9 +112,9 @@ def ended(name: str, reason: str) -> BackendFailure | None:
         case "end_turn":
             return None
         case "max_tokens":
-            return Exhausted(f"{name}: its answer grew too long for its model", hint="say 'continue' to go on")
+            return Exhausted(f"{name}: its answer grew too long for its model", hint="say 'continue'")
         case "max_turn_requests":
-            return Exhausted(f"{name}: it has used all its turns (max_steps)", hint="say 'continue' to go on")
+            return Exhausted(f"{name}: it has used all its turns (max_steps)", hint="say 'continue'")
         case "refusal":
-            return Permanent(f"{name}: its model refused to go on")
+            return Permanent(f"{name}: its model refused to continue")
     return Crashed(f"{name} stopped: {reason[:100] or 'it does not say why'}")

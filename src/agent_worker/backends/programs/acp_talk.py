@@ -184,7 +184,7 @@ class _Conversation:
             again = ResumeSessionRequest(session_id=known, cwd=cwd, mcp_servers=list(servers))
             await self._ask("session_resume", again)
         else:
-            raise Permanent(f"{self._talk.name} cannot go on with a session")
+            raise Permanent(f"{self._talk.name} cannot continue a session")
         self._session = known or self._session
         return self._session
 

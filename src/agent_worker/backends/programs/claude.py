@@ -199,9 +199,9 @@ def _failure(event: Mapping[str, Any], refused: str) -> BackendFailure | None:
     told = text(event, "result") or text(event, "subtype") or "it failed"
     match event.get("subtype"), event.get("terminal_reason"):
         case ("error_max_turns", _):
-            return Exhausted("claude: it has used all its turns (max_steps)", hint="say 'continue' to go on")
+            return Exhausted("claude: it has used all its turns (max_steps)", hint="say 'continue'")
         case ("error_max_budget_usd", _):
-            return Exhausted("claude: its budget is spent", hint="say 'continue' to go on")
+            return Exhausted("claude: its budget is spent", hint="say 'continue'")
         case (_, "prompt_too_long"):
             return Exhausted(f"claude: {told}", hint="the conversation is too large for its model")
         case ("success", _) if not event.get("is_error"):

@@ -112,7 +112,7 @@ async def probe(backend: Backend, invite: Invite, charge: Callable[[Usage], None
         resumes = False
     return ProbeResult(
         works=first.called,
-        reason="" if first.called else "it answered, and did not call the tool it was asked to call",
+        reason="" if first.called else "it answered, but did not call the tool it was asked to call",
         tools=first.called,
         streams=first.pieces > 1,
         resumes=resumes,

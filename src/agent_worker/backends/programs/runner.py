@@ -143,7 +143,7 @@ class ClockWatch:
     def verdict(self) -> TooLong:
         if asyncio.get_running_loop().time() >= self._began + self._clocks.total:
             told = f"{self._name} was ended after {self._clocks.total:g} s"
-            return TooLong(Exhausted, told, "say 'continue' to go on, or raise timeout")
+            return TooLong(Exhausted, told, "say 'continue', or raise timeout")
         return self._patience()[1]
 
     def _patience(self) -> tuple[float, TooLong]:
@@ -153,7 +153,7 @@ class ClockWatch:
             return self._began + clocks.start, TooLong(Permanent, told, f"try {name} in a terminal")
         if not self._worked:
             # Its retries are signs of life, but not for ever.
-            told = f"{name} got no word from its model in {clocks.first:g} s"
+            told = f"{name} heard nothing from its model for {clocks.first:g} s"
             return self._began + clocks.first, TooLong(Transient, told)
         told = f"{name} went silent for {clocks.silence:g} s"
         return self._last + clocks.silence, TooLong(Transient, told, "raise timeout if it needs longer")

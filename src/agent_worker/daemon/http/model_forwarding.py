@@ -48,10 +48,10 @@ class _Forwarding:
         caller = scope["caller"]
         entry = self._entries.of(caller.run) if isinstance(caller, RunIdentity) else None
         if entry is None or entry.model is None:
-            return await _tell(send, 404, "this token was lent no model")
+            return await _tell(send, 404, "this token comes without a model")
         path = scope["raw_path"].decode("latin-1").removeprefix(MODEL_PATH)
         if scope["method"] != "POST" or ".." in scope["path"].split("/"):
-            return await _tell(send, 404, "only requests to a model are passed on")
+            return await _tell(send, 404, "only requests to a model are forwarded")
         body = (await receive())["body"]
         passing = asyncio.create_task(self._pass_on(entry, entry.model, path, scope, body, send))
         leaving = asyncio.create_task(_left(receive))

@@ -105,4 +105,4 @@ def _answer(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         }
     schema = operation.result.json_schema(ref_template=_REF, mode="serialization")
     schemas |= schema.pop("$defs", {})
-    return {"description": "What came of it.", "content": {"application/json": {"schema": schema}}}
+    return {"description": "The result.", "content": {"application/json": {"schema": schema}}}

@@ -67,9 +67,9 @@ class PublicListener:
             listener.listen()
         except OSError as error:
             listener.close()
-            told = f"webhooks and answers for {url} cannot be heard on {authority(_HERE, port)}: {error.strerror}"
+            told = f"cannot listen for webhooks and answers for {url} on {authority(_HERE, port)}: {error.strerror}"
             raise Refused(told, hint="choose another public_port in settings.yaml of the home") from None
-        log.info("webhooks and answers for %s are heard on %s", url, authority(*listener.getsockname()))
+        log.info("listening for webhooks and answers for %s on %s", url, authority(*listener.getsockname()))
         self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
 
     async def close(self) -> None:
@@ -102,9 +102,9 @@ class PublicGuard:
         """How large its body may be."""
         headers, path, method = RequestHeaders(scope), scope["path"], scope["method"]
         if headers.only("host") != urlsplit(self.url).netloc:
-            raise Refusal(421, "misdirected", "nobody here goes by that name")
+            raise Refusal(421, "misdirected", "this is not the host you asked for")
         if headers.has("upgrade"):
-            raise Refusal(400, "bad_request", "only HTTP/1.1 is spoken here")
+            raise Refusal(400, "bad_request", "only HTTP/1.1 is supported here")
         if method == "POST" and path.startswith("/hooks/"):
             if headers.has("origin") or headers.has("sec-fetch-site"):
                 raise Refusal(403, "forbidden", "no web page sends webhooks")

@@ -163,7 +163,7 @@ class RequestGuard:
         hosts = {authority(self.host, self.port), f"localhost:{self.port}"}
         host = headers.only("host")
         if host not in hosts:
-            raise Refusal(421, "misdirected", "this daemon does not go by that name")
+            raise Refusal(421, "misdirected", "this daemon is not the host you asked for")
         if headers.has("origin") and headers.only("origin") != f"http://{host}":
             raise Refusal(403, "forbidden", "requests from other web pages are refused")
         if headers.has("sec-fetch-site") and headers.only("sec-fetch-site") not in ("none", "same-origin"):
@@ -171,7 +171,7 @@ class RequestGuard:
 
     def _check_form(self, scope: Message, headers: RequestHeaders) -> None:
         if scope["http_version"] != "1.1" or headers.has("upgrade"):
-            raise Refusal(400, "bad_request", "only HTTP/1.1 is spoken here")
+            raise Refusal(400, "bad_request", "only HTTP/1.1 is supported here")
         kind = (headers.only("content-type") or "").partition(";")[0].strip().lower()
         if kind != "application/json" and (scope["method"] in _WRITES or headers.has("content-type")):
             raise Refusal(415, "unsupported", "send JSON", "Content-Type: application/json")
@@ -271,7 +271,7 @@ async def whole_body(scope: Message, receive: Receive, *, limit: int) -> bytes:
 
 
 def _too_large(limit: int) -> Refusal:
-    told = f"a request holds at most {limit // 1024:,} KiB"
+    told = f"a request can hold at most {limit // 1024:,} KiB"
     return Refusal(413, "too_large", told, "put a long text into a document, in parts")
 
 

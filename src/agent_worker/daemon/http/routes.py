@@ -127,7 +127,7 @@ def _query(request: Request) -> list[tuple[str, str]]:
         text = request.scope["query_string"].decode("ascii")
         return parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=100)
     except ValueError:
-        raise BadRequest("the query cannot be read") from None
+        raise BadRequest("the query string cannot be read") from None
 
 
 # --- what goes out

@@ -117,7 +117,7 @@ class Accepting:
     def _tell(self, error: OSError) -> None:
         if self._loop.time() - self._told >= _QUIET:
             self._told = self._loop.time()
-            log.warning("no connection can be accepted now: %s. Those that come wait", error.strerror)
+            log.warning("no connection can be accepted now: %s. New ones wait", error.strerror)
 
 
 class DaemonServer(uvicorn.Server):

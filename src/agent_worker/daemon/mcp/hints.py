@@ -42,7 +42,7 @@ class Hints:
         self, caller: Caller, context: ServerRequestContext[Any], asked: wire.SubscriptionsListenRequestParams
     ) -> wire.SubscriptionsListenResult:
         if self._open >= LISTENERS:
-            raise MCPError(wire.INTERNAL_ERROR, f"{LISTENERS} clients are listening already: end one of them")
+            raise MCPError(wire.INTERNAL_ERROR, f"{LISTENERS} clients are already listening: close one of them")
         ear = _CallerBus(self._bus, caller)
         handler = ListenHandler(ear, max_buffered_events=_BEHIND)
         ear.at_end = handler.close

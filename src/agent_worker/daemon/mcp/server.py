@@ -49,7 +49,7 @@ ONCE = frozenset(
     {"channel_send", "team_doc_append", "team_doc_suggest", "team_proposal_create", "resource_create", "ask_user"}
     | {"note_write", "todo_add", "memory_write", "feedback_submit"}
 )
-OVER = "your run is over: nothing you do now counts"
+OVER = "your run is over: nothing you do counts any more"
 
 Context = ServerRequestContext[Any]
 

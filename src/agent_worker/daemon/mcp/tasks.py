@@ -88,7 +88,7 @@ class Tasks:
             raise MCPError(wire.METHOD_NOT_FOUND, "tasks are for the person: a run has its tools")
         if not knows(context):
             data: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
-            raise MCPError(wire.MISSING_REQUIRED_CLIENT_CAPABILITY, f"say that you know {EXTENSION}", data)
+            raise MCPError(wire.MISSING_REQUIRED_CLIENT_CAPABILITY, f"announce that you support {EXTENSION}", data)
         try:
             ticket: dict[str, Any] = await _WAIT.call(self._service, {"id": asked.task_id, "seconds": 0})
         except AgentWorkerError as error:

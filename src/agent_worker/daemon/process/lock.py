@@ -62,7 +62,7 @@ def _winner(home: Path) -> DaemonHolder | None:
 
 def already_running(home: Path, winner: DaemonHolder | DaemonFile | None) -> AlreadyRunning:
     who = f"process {winner.pid}, instance {winner.instance}" if winner else "its process is unknown"
-    return AlreadyRunning(f"another daemon runs on {home}: {who}", hint="agent-worker daemon status")
+    return AlreadyRunning(f"another daemon is running on {home}: {who}", hint="agent-worker daemon status")
 
 
 def refuse_network_disk(home: Path) -> None:

@@ -37,7 +37,7 @@ def found_port(home: Path, address: str, named: int | None, *, say: Callable[[st
             with listening(home, address, port) as listener:
                 if port != first:
                     _keep(home, port)
-                    say(f"port {first} is held by {holder(first)}; this daemon listens on {port}, now and later")
+                    say(f"port {first} is held by {holder(first)}; this daemon listens on {port} from now on")
                 yield listener
                 return
         except PortTaken:
@@ -87,7 +87,7 @@ def address_of(settings: DaemonSettings) -> str:
     if not address.is_loopback and not settings.exposed:
         raise Refused(f"{host} can be reached from other machines", hint="leave it at 127.0.0.1")
     if not address.is_loopback:
-        told = f"warning: {host} can be reached from other machines; whoever has the token controls this account"
+        told = f"warning: {host} can be reached from other machines; anyone who has the token controls this account"
         print(told, file=sys.stderr, flush=True)
     return host
 
@@ -110,7 +110,7 @@ def _cannot_listen(home: Path, address: str, port: int, error: OSError) -> Agent
     if _is_closing(port):
         told = f"port {port} was in use a moment ago, and the system keeps it for up to a minute (TIME_WAIT)"
         return PortTaken(told, hint=f"try again in a minute, or {another}")
-    return PortTaken(f"port {port} is held by {holder(port)}", hint=f"end it, or {another}")
+    return PortTaken(f"port {port} is held by {holder(port)}", hint=f"stop it, or {another}")
 
 
 def holder(port: int) -> str:

@@ -203,7 +203,7 @@ class _Daemon:
         held = lock_file(home)
         while lock_file(home) == held:
             await SystemClock().sleep(self._home_look)
-        log.error("%s was removed or replaced: this daemon ends", home)
+        log.error("%s was removed or replaced: this daemon exits", home)
         self.stop()
 
     def _signalled(self) -> None:

@@ -57,7 +57,7 @@ class Watchdog:
                 missed = 0
                 self._ask_for_a_beat()
             elif (missed := missed + 1) >= _TICKS:
-                self._give_up(f"the event loop stood still for {self._patience:g} s")
+                self._give_up(f"the event loop was blocked for {self._patience:g} s")
 
     def _ask_for_a_beat(self) -> None:
         if self._loop is None:

@@ -203,7 +203,12 @@ def _timers(timers: Sequence[Scheduled], name: str, project: str | None) -> Html
         )
 
     wakeup = h("input", name="wakeup", required=True, placeholder="1h, 9:00 or a cron line", aria_label="When it wakes")
-    prompt = h("input", name="prompt", placeholder="what it is told then", aria_label="What it is told then")
+    prompt = h(
+        "input",
+        name="prompt",
+        placeholder="what it is told when it wakes up",
+        aria_label="What it is told when it wakes up",
+    )
     put = form(
         f"PUT /schedules/{quote(name, safe='')}",
         wakeup,
@@ -214,7 +219,7 @@ def _timers(timers: Sequence[Scheduled], name: str, project: str | None) -> Html
     )
     return h(
         "div",
-        h("ul", map(entry, timers)) if timers else empty("Wakes only when called."),
+        h("ul", map(entry, timers)) if timers else empty("Wakes up only when called."),
         h("details", h("summary", "Set"), put, data_key="timer-set"),
     )
 
@@ -297,7 +302,7 @@ def _notes(notes: Sequence[str], name: str, project: str | None) -> Html:
             rows=4,
             required=True,
             aria_label="New note",
-            placeholder="Its first line is its title",
+            placeholder="The first line is the title",
         ),
         button("Keep it"),
         label="Add a note",

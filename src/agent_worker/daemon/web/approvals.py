@@ -61,10 +61,10 @@ def ask(
 
 def listed(pending: Sequence[PendingApproval]) -> Html:
     forbids = any(each.kind not in _OFFERED for each in pending)
-    told = "Until you approve it, it does not happen." if forbids else "Until you approve it, the work is done without."
+    told = "It does not happen until you approve it." if forbids else "Until you approve it, work goes on without it."
     return h(
         "fieldset",
-        h("legend", "It wants to do this, and you have not approved it"),
+        h("legend", "It wants to do this, and you have not approved it yet"),
         [_one(each) for each in pending],
         h("p", told, class_="less"),
     )

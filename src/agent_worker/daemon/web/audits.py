@@ -29,7 +29,9 @@ async def audit_view(service: Service, name: str, project: str | None = None) ->
                 class_="bar",
             ),
             h("p", found.flaw, class_="why") if found.flaw else None,
-            h("table", h("thead", head), h("tbody", rows)) if rows else empty("Nothing was done to its memory yet."),
+            h("table", h("thead", head), h("tbody", rows))
+            if rows
+            else empty("Nothing has been done to its memory yet."),
             class_="plain",
         ),
     )

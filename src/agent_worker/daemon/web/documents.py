@@ -139,7 +139,7 @@ async def _drawn(name: str, text: str) -> Html:
 
 def _written(history: Sequence[Revision]) -> Html | None:
     if not history:
-        return h("p", "A file that nobody has changed here.", class_="less")
+        return h("p", "A file that nobody has changed here yet.", class_="less")
     last = history[-1]
     return h(
         "p",
@@ -170,7 +170,7 @@ def _suggestion(each: Suggestion, at: str, project: str | None) -> Html:
         form(
             f"POST /suggestions/{each.seq}",
             h("span", buttons, class_="buttons"),
-            label=f"Decide about suggestion {each.seq}",
+            label=f"Decide on suggestion {each.seq}",
             class_="answers",
             at=at,
             project=project,

@@ -56,7 +56,7 @@ def _failure(each: FoldedFailure, root: str) -> Html:
         h("a", run.agent, href=link("run", run.id, project=root), class_="name"),
         h("span", place.strip(), " ", when(run.started_at, day=True), class_="less"),
         h("span", f"{each.times} times", class_="tag") if each.times > 1 else None,
-        h("span", "it went well since", class_="less") if each.is_over else None,
+        h("span", "it has succeeded since", class_="less") if each.is_over else None,
         h("p", run.reason[:400], class_="why"),
         None if each.is_over else mends(run.remedy, run.agent, root, run.workspace),
         data_entry=True,
@@ -117,7 +117,7 @@ def key_form(name: str) -> Html:
 def _resume(agent: str, root: str) -> Html:
     return form(
         f"POST /agents/{quote(agent)}/resume",
-        button("Go on with a new allowance"),
+        button("Continue with a new allowance"),
         label=f"Resume {agent}",
         class_="inline",
         project=root,

@@ -146,7 +146,7 @@ def _newest(now: Sequence[tuple[ProjectSummary, Overview]], several: bool) -> Ht
     said = [(project, word) for project, found in now for word in found.newest]
     newest = sorted(said, key=lambda pair: -pair[1].time)[:NEWEST]
     if not newest:
-        return empty("Nothing was said yet.")
+        return empty("Nothing has been said yet.")
     return h("ul", [_word(word, project, several) for project, word in newest], class_="now")
 
 
@@ -316,10 +316,10 @@ def _gone(project: ProjectSummary) -> Html:
         h("header", h("h1", project.name), h("span", project.root, class_="path"), class_="bar"),
         h(
             "p",
-            "The directory of this project is gone, so nobody works in it. What was said there is kept: ",
+            "The directory of this project is gone, so nobody works in it. The conversations are kept: ",
             class_="why",
         ),
-        h("p", "put the directory back where it was, and the project is here again.", class_="less"),
+        h("p", "put the directory back where it was, and the project returns.", class_="less"),
         class_="project gone",
         data_key=project.root,
     )

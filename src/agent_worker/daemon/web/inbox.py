@@ -32,14 +32,14 @@ _TITLES = {
     "mention": "calls on you",
     "dispute": "has heard otherwise",
     "check": "does it still hold?",
-    "held": "files of its own changed while its program worked: was it you?",
-    "sharing": "does not tell what it shares",
-    "feedback": "tells what got in its way",
+    "held": "its own files changed while its program worked: was it you?",
+    "sharing": "keeps back something that it shares",
+    "feedback": "reports what got in its way",
     "soul": "may change who it is",
-    "drift": "is not who it was",
+    "drift": "no longer acts as it used to",
     "conflict": "conflict between two versions",
     "space": "the disk is getting full",
-    "control": "wrote a file that makes other programs run something",
+    "control": "wrote a file that can make other programs run something",
 }
 _WORDS = {"dismiss": "Dismiss", "retry": "Retry", "answer": "Answer", "approve": "Approve", "deny": "Deny"}
 #: How far a yes to a call reaches → what its button says, and the key that presses it.
@@ -195,7 +195,7 @@ def _plain(item: Item) -> Sequence[Html]:
     buttons = [each for answer in item.answers for each in _buttons(item, answer)]
     if "answer" not in item.answers and item.kind not in _REASONED:
         return [h("span", buttons, class_="buttons")]
-    label = "Your answer" if "answer" in item.answers else "A reason, if you say no"
+    label = "Your answer" if "answer" in item.answers else "A reason, if you refuse"
     words = h("input", name="text", aria_label=label, placeholder=label, required="answer" in item.answers)
     return [words, h("span", buttons, class_="buttons")]
 

@@ -20,7 +20,7 @@ async def new_document(service: Service, at: str, project: str | None = None) ->
         project,
         form(
             "PUT /documents/{name}",
-            h("label", "Name", h("span", "ends in .md where it is prose", class_="less"), name),
+            h("label", "Name", h("span", "ends in .md for prose", class_="less"), name),
             h("label", "Text", h("textarea", name="text", rows=16, required=True, class_="code")),
             button("Create"),
             label="New document",

@@ -33,7 +33,9 @@ async def revert_view(service: Service, name: str, source: str, project: str | N
         source=source,
         project=project,
     )
-    told = "Below a run stand those that saw its words. What they said, wrote and learned goes too; nothing is deleted."
+    told = (
+        "Below each run are those that saw its words. What they said, wrote and learned goes too; nothing is deleted."
+    )
     restored = h("ul", [h("li", each) for each in found.restored]) if found.restored else None
     shown = [_tree(found.runs, project), restored, h("p", told, class_="less") if found.runs else None, take]
     some = found.runs or found.restored
@@ -98,7 +100,7 @@ def _dispute(each: Dispute) -> Html:
     decide = form(
         f"POST /inbox/{quote(each.item, safe='')}",
         h("span", buttons, class_="buttons"),
-        label=f"Decide about {each.known.key}",
+        label=f"Decide on {each.known.key}",
         class_="answers",
     )
     return h(

@@ -25,7 +25,7 @@ async def new_project(service: Service) -> View:
     backends = ["mock", *(name for name in PROGRAMS if name in installed())]
     teams = [_option(name, text) for name, text in _TEAMS.items()]
     where = h("input", name="directory", required=True, placeholder="~/project", class_="code", autocomplete="off")
-    about = "a full path; it is made if it is missing, and files that are there are left alone"
+    about = "a full path; it is created if it is missing, and existing files are left alone"
     return View(
         "New project",
         h(
@@ -67,7 +67,7 @@ def _option(value: str, text: str) -> Html:
 def welcome() -> Html:
     """Home, while there is no project."""
     steps = (
-        ("agent-worker init", "in a directory of yours: writes two agents and a workflow"),
+        ("agent-worker init", "in one of your directories: writes two agents and a workflow"),
         ("agent-worker start review", "puts them to work; this page shows them at once"),
         ("agent-worker new -m anthropic/claude-sonnet-5-5", "or just one agent to talk to"),
     )

@@ -19,7 +19,7 @@ from agent_worker.service.runs import Explained, Step
 from agent_worker.service.service import Service
 
 FEW = 4  #: steps and calls that need no filter
-_OWN = "A tool of the coding program: it told us of it, and we had no part in it"
+_OWN = "A tool of the coding program: it told us what it did, and we had no part in it"
 
 
 def steps_of(found: Explained, project: str | None) -> Html:

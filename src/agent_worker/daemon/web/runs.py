@@ -94,7 +94,7 @@ def _bar(found: Explained, project: str | None) -> Html:
             "Export",
             type="button",
             class_="quiet",
-            title="Everything that is known of this run, as JSON",
+            title="Everything known about this run, as JSON",
             data_download=f"/runs/{about.id}?full=true",
             data_name=f"{about.agent}-{about.id}.json",
         ),
@@ -180,7 +180,7 @@ def _word_by_word(found: Explained, project: str | None) -> Html | None:
         return None
     return h(
         "details",
-        h("summary", "Word by word what its model was sent"),
+        h("summary", "What its model was sent, word by word"),
         class_="sent",
         data_key="sent",
         data_load=source("sent", run=found.run.id, project=project),
@@ -209,9 +209,9 @@ def _sent(sent: Sent) -> list[Child]:
 
 def _notes(sent: Sent) -> Iterator[str]:
     if sent.program:
-        yield f"This is what {sent.program} was given; what it adds for its model by itself is not known to us."
+        yield f"This is what {sent.program} was given; we do not know what it adds for its model."
     if sent.redacted:
-        yield "Secrets are taken out of what is kept: where it says [redacted:…], the model may have seen one."
+        yield "Secrets are removed from what is kept: where it says [redacted:…], the model may have seen one."
     if sent.missing:
         yield f"{sent.missing[0].upper()}{sent.missing[1:]}."
 

@@ -33,7 +33,7 @@ async def search_view(service: Service, query: str) -> View:
     everywhere = [_command(text, href) for text, href in EVERYWHERE if query and search.has_every_word(query, text)]
     found = [h("ul", everywhere, class_="list results"), *found] if everywhere else found
     nothing = empty(
-        f"Nothing found for “{query}”. Try fewer words, or others." if query else "Write what you look for."
+        f"Nothing found for “{query}”. Try fewer words, or others." if query else "Type what you are looking for."
     )
     title = f"Search: {query}" if query else "Search"
     return View(title, h("div", h("header", h("h1", title), class_="bar"), found or nothing, class_="plain search"))

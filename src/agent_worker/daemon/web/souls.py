@@ -61,7 +61,7 @@ def _proposal(each: ProposedChange, name: str, project: str | None) -> Html:
         form(
             f"POST /agents/{quote(name)}/soul/proposals/{quote(each.id)}",
             h("span", buttons, class_="buttons"),
-            label=f"Decide about {each.id}",
+            label=f"Decide on {each.id}",
             class_="answers",
             project=project,
         ),
@@ -90,7 +90,10 @@ def _kept(kept: DriftShown) -> Html:
         return h("li", each.principle, " ", h("span", share, class_="why" if each.fell else "less", title=each.probe))
 
     return h(
-        "details", h("summary", "How it is kept"), h("ul", [line(e) for e in kept.principles]), data_key="soul-kept"
+        "details",
+        h("summary", "How well it is kept"),
+        h("ul", [line(e) for e in kept.principles]),
+        data_key="soul-kept",
     )
 
 
@@ -98,7 +101,7 @@ def _versions(versions: Sequence[VersionShown], now: int, name: str, project: st
     def line(each: VersionShown) -> Html:
         back = form(
             f"POST /agents/{quote(name)}/soul/versions/{each.number}",
-            button("Go back to it", class_="quiet"),
+            button("Go back to this", class_="quiet"),
             label=f"Go back to version {each.number}",
             class_="inline",
             project=project,

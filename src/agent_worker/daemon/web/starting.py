@@ -47,13 +47,13 @@ async def start(service: Service, workflow: str, project: str | None = None, tag
                 h(
                     "label",
                     "Tag",
-                    h("span", "another one of the same team needs another tag", class_="less"),
+                    h("span", "a second instance of the same team needs another tag", class_="less"),
                     h("input", name="tag", value=tag, placeholder="main", pattern="[A-Za-z0-9][A-Za-z0-9._\\-]*"),
                 ),
                 h(
                     "label",
                     "Message",
-                    h("span", "said after the kickoff", class_="less"),
+                    h("span", "posted after the kickoff", class_="less"),
                     h("textarea", name="message", rows=2),
                 ),
                 h("div", listed(pending), approves, class_="consent") if pending else None,

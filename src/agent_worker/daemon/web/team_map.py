@@ -49,7 +49,7 @@ def _member(member: Member, calls: Sequence[Calls], project: str | None) -> Html
     waits_for = [each.whom for each in calls if each.who == member.name and each.open]
     said: list[Child] = [
         h("span", f"{', '.join(asked_by)} {_wait(asked_by)} for it", class_="less") if asked_by else None,
-        h("span", f"has called {', '.join(waits_for)}, no answer yet", class_="less") if waits_for else None,
+        h("span", f"has called on {', '.join(waits_for)}, no answer yet", class_="less") if waits_for else None,
         h("span", member.waiting.reason, class_="why") if member.waiting else None,
     ]
     name = h("a", member.name, href=link("agent", member.name, project=project), class_="name")
@@ -93,7 +93,9 @@ def _graph(calls: Sequence[Calls], members: Sequence[Member]) -> Html:
         )
         for name, (x, y) in place.items()
     ]
-    said = "; ".join(f"{c.who} wakes {c.whom} {plural(c.count, 'time')}" for c in calls) or "nobody has called anybody"
+    said = (
+        "; ".join(f"{c.who} wakes {c.whom} {plural(c.count, 'time')}" for c in calls) or "nobody has called on anybody"
+    )
     return h("svg", arcs, nodes, class_="graph", viewBox="0 0 460 320", role="img", aria_label=said)
 
 

@@ -119,7 +119,7 @@ def _manage(found: Running, project: str | None) -> Html:
     )
     more = [
         act(f"POST {here}/restart", "Restart", "stops it and starts it again, with the same params", then=whole),
-        act(f"DELETE {here}", "Stop", "what is queued or running in it is cancelled", then=whole),
+        act(f"DELETE {here}", "Stop", "cancels what is queued or running in it", then=whole),
         h("a", "New document", href=link("new-document", found.name, project=project), class_="button quiet"),
         h("a", "New proposal", href=link("new-proposal", found.name, project=project), class_="button quiet"),
     ]
@@ -141,7 +141,9 @@ async def _channel(service: Service, found: Running, project: str | None, seq: i
 
 def _over(found: Running) -> Html:
     return h(
-        "p", f"This workflow is {told(found.state)}. Start again, above, puts it to work as before.", class_="over"
+        "p",
+        f"This workflow is {told(found.state)}. Use Start again, above, to put it to work as before.",
+        class_="over",
     )
 
 

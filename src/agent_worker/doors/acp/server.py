@@ -161,7 +161,7 @@ class AcpDoor:
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
         """Whoever can start this process is the user: what remains is that the daemon answers."""
         if method_id != _AUTH:
-            raise BadInput(f"there is no way {method_id[:100]} to log in", hint=_AUTH)
+            raise BadInput(f"there is no login method {method_id[:100]}", hint=_AUTH)
         await self._found()
         return AuthenticateResponse()
 
@@ -256,7 +256,7 @@ class AcpDoor:
         if session.turn is not None and session.turn.waits_for_words:
             return await session.turn.answer(text)
         if session.turn is not None and session.turn.is_asked:
-            raise Refused("an earlier prompt of this session is still being answered", hint="cancel it, or wait")
+            raise Refused("an earlier prompt in this session is still being answered", hint="cancel it, or wait")
         if session.turn is not None:
             await session.turn.close()
         place = await self._place(session)
@@ -365,7 +365,7 @@ def _id_of(at: str) -> str:
 
 def _directory(cwd: str) -> str:
     if not os.path.isabs(cwd):
-        raise BadInput(f"{shown(cwd)[:200]} is not a whole path", hint="cwd is the directory of the project")
+        raise BadInput(f"{shown(cwd)[:200]} is not a full path", hint="cwd is the directory of the project")
     return cwd
 
 

@@ -44,7 +44,7 @@ def _part(block: Any) -> str:
             return f"[{block.name}]({block.uri})"
         case "resource" if isinstance(getattr(block.resource, "text", None), str):
             return f"\n\n{block.resource.uri}:\n```\n{block.resource.text}\n```\n"
-    raise BadInput(f"{block.type} is not taken here: only text", hint="name the file in your words")
+    raise BadInput(f"{block.type} is not supported here: only text", hint="name the file in your words")
 
 
 def refusal(error: AgentWorkerError) -> RequestError:

@@ -131,7 +131,7 @@ class AcpTurn:
         try:
             async for record in records:
                 await self._told(record)
-            self._fail(RequestError(-32603, "the daemon ended (what was asked is kept)"))
+            self._fail(RequestError(-32603, "the daemon ended (your question is kept)"))
         except AgentWorkerError as error:
             self._fail(refusal(error))
         except ConnectionError:  # the editor has left: the work goes on

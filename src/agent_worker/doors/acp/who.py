@@ -39,7 +39,7 @@ async def choices(daemon: ConnectedDoor, project: str, only: str) -> list[WhoCho
     if only:
         found = [each for each in found if each.who.lower() == only.lower()]
     if not found:
-        told = f"there is no {only} in {project}" if only else f"there is nobody to talk with in {project}"
+        told = f"there is no {only} in {project}" if only else f"there is nobody to talk to in {project}"
         raise NotFound(told, hint="agent-worker ls" if only else "agent-worker init, there")
     return found
 
@@ -50,7 +50,7 @@ def options(offered: Sequence[WhoChoice], chosen: str) -> list[SessionConfigOpti
             type="select",
             id=WHO,
             name="Who",
-            description="The agent or team that you talk with",
+            description="The agent or team that you talk to",
             category="model",  # programs have a place for that one; teams answer as a model does
             current_value=chosen,
             options=[SessionConfigSelectOption(value=c.who, name=c.who, description=c.about) for c in offered],

@@ -41,7 +41,7 @@ def routes(service: Service) -> list[BaseRoute]:
                     return HTMLResponse(page.sentence("Thank you", _after(told)))
             raise BadRequest("this is not an answer")
         except AgentWorkerError as error:
-            title = "This link does not work" if isinstance(error, DeadLink) else "This was not taken"
+            title = "This link does not work" if isinstance(error, DeadLink) else "This was not accepted"
             told = page.sentence(title, redact(error.message), redact(error.hint))
             return HTMLResponse(told, status_of(error))
 
@@ -71,4 +71,6 @@ def _form(body: bytes) -> Mapping[str, str]:
 
 
 def _after(told: str) -> str:
-    return "Your answer was taken." if told == "done" else f"Your answer was taken: {told.removeprefix('done; ')}."
+    return (
+        "Your answer was accepted." if told == "done" else f"Your answer was accepted: {told.removeprefix('done; ')}."
+    )

@@ -45,7 +45,7 @@ def opening() -> str:
     """What the link itself shows, before anything is known of it."""
     form = '<form id="open" method="post" action="/answer/item"><input type="hidden" name="secret"></form>'
     told = '<p id="told">One moment …</p><noscript><p>This page needs JavaScript to read its link.</p></noscript>'
-    return _page("An answer is wanted", f'{told}{form}<script src="/answer/answer.js"></script>')
+    return _page("You are asked for an answer", f'{told}{form}<script src="/answer/answer.js"></script>')
 
 
 def question(item: Item, secret: str) -> str:
@@ -64,7 +64,7 @@ def question(item: Item, secret: str) -> str:
         elif action != "answer":
             label = "Give no answer" if item.kind == "question" else _LABELS[action]
             parts.append(_button(secret, action, label))
-    return _page("An answer is wanted", "".join(parts))
+    return _page("You are asked for an answer", "".join(parts))
 
 
 def sentence(title: str, *told: str) -> str:

@@ -47,7 +47,7 @@ async def _take(service: Service, request: Request) -> Response:
     found = await _signed(service, request, body)
     if not found:
         await clock.sleep(max(0.0, UNKNOWN_TAKES - (clock.monotonic() - began)))
-        told = "there is no such webhook here, or it is not signed as it should be"
+        told = "there is no such webhook here, or its signature is wrong"
         return _failure(service, 401, "unauthorized", told)
     content = read_object(body)
     check_texts(content)

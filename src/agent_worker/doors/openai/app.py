@@ -118,7 +118,7 @@ class _OpenAiDoor:
 
     async def _ask(self, request: Request, question: DoorQuestion) -> tuple[Telling, Followed]:
         if self._open >= AT_ONCE:
-            raise TooManyQuestions(f"{AT_ONCE} questions are being answered already", hint="ask again in a moment")
+            raise TooManyQuestions(f"{AT_ONCE} questions are already being answered", hint="ask again in a moment")
         loaded = await self._project(request)
         target = await self._targets.of(loaded, _token(request), question)
         try:

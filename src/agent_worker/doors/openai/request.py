@@ -29,20 +29,20 @@ _CHAT: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "response_format": (({"type": "text"},), _TEXT),
     "modalities": ((["text"],), _TEXT),
     "audio": ((), _TEXT),
-    "logprobs": ((False,), "how likely a word was is not known here"),
-    "top_logprobs": ((0,), "how likely a word was is not known here"),
-    "logit_bias": ((), "which words a model may use cannot be chosen here"),
-    "stop": ((), "an answer is not cut at a word"),
+    "logprobs": ((False,), "word probabilities are not available here"),
+    "top_logprobs": ((0,), "word probabilities are not available here"),
+    "logit_bias": ((), "token biases are not supported here"),
+    "stop": ((), "stop words are not supported here"),
     "prediction": ((), "an answer cannot be predicted here"),
     "web_search_options": ((), _TOOLS),
 }
 _RESPONSES: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "tools": ((), _TOOLS),
     "tool_choice": (("none", "auto"), _TOOLS),
-    "max_tool_calls": ((), "how many tools an agent may use is a matter of its limits"),
-    "background": ((False,), "work goes on in the background anyway: ask for it again with GET /v1/responses/{id}"),
-    "prompt": ((), "stored prompts are not known here: an agent has its own"),
-    "top_logprobs": ((0,), "how likely a word was is not known here"),
+    "max_tool_calls": ((), "an agent's limits decide how many tools it may use"),
+    "background": ((False,), "work runs in the background anyway: ask for it again with GET /v1/responses/{id}"),
+    "prompt": ((), "stored prompts are not supported here: an agent has its own"),
+    "top_logprobs": ((0,), "word probabilities are not available here"),
 }
 
 
@@ -81,7 +81,7 @@ def response_question(body: Mapping[str, Any], headers: Mapping[str, str]) -> Do
     items = [{"role": "user", "content": given}] if isinstance(given, str) else _list(body, "input")
     previous = _optional(body, "previous_response_id")
     if previous and body.get("conversation"):
-        raise BadInput("previous_response_id and conversation: give one of them")
+        raise BadInput("previous_response_id and conversation: give only one of them")
     return _question(
         body,
         headers,
@@ -121,7 +121,7 @@ def _list(body: Mapping[str, Any], name: str) -> list[Any]:
 def _text_of(message: Any, where: str, *, kinds: tuple[str, ...]) -> str:
     """What the user says in the last message."""
     if not isinstance(message, dict) or message.get("type", "message") != "message" or message.get("role") != "user":
-        raise BadInput(f"{where}: the last one must be a message of the user, for only that is new")
+        raise BadInput(f"{where}: the last one must be a user message, because only that is new")
     content = message.get("content")
     parts = [{"type": kinds[0], "text": content}] if isinstance(content, str) else content
     if not isinstance(parts, list):
@@ -152,7 +152,7 @@ def _session(body: Mapping[str, Any], headers: Mapping[str, str]) -> str:
         raise BadInput("conversation: its id")
     session = conversation or headers.get(SESSION_HEADER) or _optional(body, "user")
     if len(session) > _LONGEST_SESSION:
-        raise BadInput(f"the name of a session has at most {_LONGEST_SESSION} characters")
+        raise BadInput(f"a session's name has at most {_LONGEST_SESSION} characters")
     return session
 
 

@@ -70,7 +70,7 @@ class Targets:
         before = await self._service.read(loaded, answered, question.previous)
         if before is None:
             raise BadInput(
-                f"previous_response_id: {question.previous[:100]} is not known, or the team that gave it has ended",
+                f"previous_response_id: {question.previous[:100]} is unknown, or the team that gave it has ended",
                 hint="name a session to keep a team: conversation, user or X-Session-Id",
             )
         if not _goes_on(found, before):
@@ -96,7 +96,7 @@ class Targets:
                 if not await self._runs(loaded, name):
                     return name
                 self._taken.discard(name)
-        raise Refused(f"too many teams of {workflow} run already", hint="agent-worker ls")
+        raise Refused(f"too many teams of {workflow} are already running", hint="agent-worker ls")
 
     def give_back(self, target: AskTarget) -> None:
         """It runs, or could not be started: from now on it is seen by all who look."""
@@ -112,7 +112,7 @@ class Targets:
             return
         if question.previous and not workflow.startswith(SESSION):
             raise BadInput(
-                f"previous_response_id: @{name} has ended, and what was said there with it",
+                f"previous_response_id: @{name} has ended, and its conversation is gone",
                 hint=f"name a session, or keep it running: agent-worker start {name.workflow}",
             )
         await open_instance(self._service, loaded, name, workflow, _params(loaded, workflow, question))

@@ -25,7 +25,7 @@ def send_email(sink: Sink, notice: Notice) -> None:
                 server.login(sink.user, given(sink.password))
             server.send_message(message)
     except (OSError, ValueError, smtplib.SMTPException) as error:
-        raise NotSent(f"the mail server did not take it: {error}") from None
+        raise NotSent(f"the mail server did not accept it: {error}") from None
 
 
 def _connected(where: str) -> smtplib.SMTP:

@@ -43,7 +43,7 @@ class Editor {
     if (!kept || kept.text === this.box.value) return sessionStorage.removeItem(this.key);
     this.box.value = kept.text;
     this.#begunAt(kept);
-    this.note.textContent = "This is what you had begun to write. Nothing of it is saved yet.";
+    this.note.textContent = "This is your draft. It is not saved yet.";
     this.fold?.setAttribute("open", "");
     this.form.dispatchEvent(new Event("input"));
   }
@@ -83,7 +83,7 @@ class Editor {
     if (!answer) return;
     this.#begunAt({ base: typeof answer === "string" ? answer : answer[this.form.dataset.nowText], revision: answer.revision });
     this.form.querySelector(".told").textContent = "";
-    this.note.textContent = "Somebody else saved it meanwhile. Below is the difference from what is saved now to what you wrote: take over what you want to keep of theirs, then Save again.";
+    this.note.textContent = "Somebody else saved it in the meantime. Below is how your text differs from what is saved now: copy what you want to keep of theirs, then Save again.";
     this.#button("Save again");
     this.#typed();
   }
