@@ -361,7 +361,7 @@ BUGS = (
         "tools of a workspace are there in direct messages",
         "I4",
         "test_in_a_direct_message_there_are_no_tools_of_a_team",
-        Edit("_tools", "t.personal or job.workspace", "True"),
+        Edit("_tools", "t.personal or in_team", "True"),
     ),
     # --- what a recorder stores and shows
     bug(
