@@ -617,7 +617,7 @@ BUGS = (
         "calls that were under way when the gate closed fill it",
         "L5",
         "test_L5_who_is_refused_does_not_wait_for_a_slow_neighbour",
-        Edit("Limiter.refused", "gate.inside = 0", ""),
+        Edit("Limiter._close", "gate.inside = 0", ""),
         Edit("Limiter.leave", "given.storms == gate.storms", "True"),
     ),
     bug(
@@ -652,7 +652,7 @@ BUGS = (
         "after a wait all rush in at once",
         "L5",
         "test_L5_fifty_agents_on_one_key_come_through_a_storm_without_making_it_worse",
-        Edit("Limiter.refused", "gate.width = 1", "gate.width = 0"),
+        Edit("Limiter._close", "gate.width = 1", "gate.width = 0"),
     ),
     bug(
         "after the first got through all rush in at once",
