@@ -10,11 +10,14 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.fakes.model_server import ModelServer
 from tests.patience import PATIENCE
 from tests.shells.terminal import Terminal, terminal_knowing
+
+from agent_worker.core.errors import AgentWorkerError
 
 KEY = "sk-canary-of-an-endpoint"
 
@@ -92,6 +95,17 @@ async def test_on_a_terminal_it_is_asked_and_no_is_no(lone: Terminal, server: Mo
     code, seen = await asyncio.to_thread(typed, lone, "y", "ask", "alice", "hello")
     assert code == 0
     assert "All is well." in seen
+
+
+async def test_agents_of_a_request_are_approved_with_it_and_nobody_else_is(lone: Terminal) -> None:
+    def serve(**more: object) -> Any:
+        agents = {"ann": {"backend": "mock", "skills": ["tips"]}}
+        return lone.daemon.do("POST", "/serve", agents=agents, message="hi", **more)
+
+    with pytest.raises(AgentWorkerError, match="tips"):
+        await asyncio.to_thread(serve)
+    assert "hi" in (await asyncio.to_thread(serve, trust=True))["content"]
+    assert "bob follows the skills in tips" in (await run(lone, "trust", "show", "bob")).stdout
 
 
 async def test_trust_shows_approves_and_revokes_for_one_agent(lone: Terminal) -> None:

@@ -25,10 +25,11 @@ from agent_worker.service.carried_limits import cause_of
 from agent_worker.service.channel_run import say_and_follow
 from agent_worker.service.events import EventRecord, Filter, Follower
 from agent_worker.service.followed import STOPPING, Followed, Served, UsageTotals, listening, waiting_for
+from agent_worker.service.found_workflow import FoundWorkflow
 from agent_worker.service.operation import Stream, operation
 from agent_worker.service.running_instances import at_rest
 from agent_worker.service.service import Service
-from agent_worker.service.trust import require_approved
+from agent_worker.service.trust import approve_all, require_approved
 from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.work import inbox, open_work
 from agent_worker.workflows.instance import Instance
@@ -105,7 +106,8 @@ async def begin_work(service: Service, request: RunRequest) -> Followed:
             starting = begin(service, wanted, ends="quiet", trust=request.trust, model=request.model)
             return await _follow_team(service, starting, attended=request.attended)
         case RunRequest(message=str(message), agents=dict(agents), agent=None, workflow=None):
-            return await _assemble(service, await service.project(request.project), agents, message)
+            loaded = await service.project(request.project)
+            return await _assemble(service, loaded, agents, message, trust=request.trust)
     raise BadInput(
         "say what to run: an agent and a message, a workflow, or agents and a message",
         hint='{"agent": "alice", "message": "…"} or {"workflow": "review"} or {"agents": {…}, "message": "…"}',
@@ -115,9 +117,13 @@ async def begin_work(service: Service, request: RunRequest) -> Followed:
 # --- a team -------------------------------------------------------------------------------------------
 
 
-async def _assemble(service: Service, loaded: LoadedProject, agents: dict[str, Any], message: str) -> Followed:
+async def _assemble(
+    service: Service, loaded: LoadedProject, agents: dict[str, Any], message: str, *, trust: bool
+) -> Followed:
     tag = new_id("t")
     definition = team_in({"name": TEAM, "agents": agents, "workspace": {"provider": "memory"}}, loaded.project.root)
+    if trust:
+        await approve_all(service, loaded, FoundWorkflow(definition, ""), None)
     if not find_mentions(message, definition.agents, sender="user").names:
         message = f"@{next(iter(definition.agents))} {message}"
     starting = service.start(loaded, Start(definition, tag=tag, message=message, ends="quiet"))
