@@ -185,10 +185,10 @@ async def _wired(
     closing.push_async_callback(_end_quick, database, supervisor.owner, clock, settings.programs)
     closing.push_async_callback(supervisor.stop)
     loader = Loader(database, clock, registry, log_files, factory, locks, host=hosting.me.id if hosting else "")
-    loader.ticker = Ticker(database, clock)
-    closing.push_async_callback(loader.ticker.close)
     await supervisor.start()
     await _end_quick(database, supervisor.owner, clock, settings.programs)
+    loader.ticker = Ticker(database, clock)  # after the start: until then a host goes by its own clock
+    closing.push_async_callback(loader.ticker.close)
     proposal_timer = ProposalTimer(database, clock, bus)
     closing.push_async_callback(proposal_timer.close)
     remotes = Remotes(settings.trust.beneath("remote")) if settings.trust else None

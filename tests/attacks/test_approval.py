@@ -231,7 +231,7 @@ def test_Y23_the_command_line_shows_what_waits_and_approves_it(daemon: Served) -
     assert refused.returncode != 0
     assert "this can run any file of the project" in refused.stderr
     assert "== Makefile" in refused.stderr
-    assert "agent-worker trust w --yes" in refused.stderr
+    assert "agent-worker trust approve w --yes" in refused.stderr
     assert terminal.says("trust", "w", "--yes") == "approved: 1 item\n"
     assert terminal.says("trust", "w") == "nothing waits for your approval\n"
     terminal.says("run", "w")

@@ -335,7 +335,7 @@ def test_A12_what_was_learned_since_a_day_is_taken_back_and_what_it_replaced_is_
     assert poison in (daemon.project / ".agents/dan/memory/archive.yaml").read_text()
     said = terminal.says("agent", "revert", "dan", "--since", yesterday)
     assert "boss" in said
-    assert "agent-worker agent release dan KEY" in said
+    assert "agent-worker agent release dan hidden" in said
     assert memory(daemon, "dan", "working") | {"deploys": None} == {"by hand": "stays", "deploys": None}
     assert memory(daemon, "dan", "working")["deploys"]["value"] == "ask Ann first"
     assert str(memory(daemon, "dan", "working")["deploys"]["learned"]) == "2020-01-01"
@@ -399,7 +399,7 @@ def test_A13_no_tool_reaches_the_audit_and_it_is_whole(daemon: Served, alice: In
 
 TAMPERING = {
     "altered": "update audit set about = 'nothing' where n = 3",
-    "who": "update audit set who = 'user' where n = 2",
+    "who": "update audit set who = 'mallory' where n = 2",
     "removed": "delete from audit where n = 4",
     "first": "delete from audit where n = 1",
     "last": "delete from audit where n = (select max(n) from audit)",

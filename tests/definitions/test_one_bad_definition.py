@@ -402,6 +402,7 @@ async def test_I7_what_we_did_not_foresee_is_logged_and_is_the_trouble_of_one(
     async with open_runtime(RuntimeSettings(), clock=SystemClock()) as runtime:
 
         class Outfitter:
+            gate = runtime.backends.gate
             held_back = runtime.backends.held_back
             keep_secret = runtime.backends.keep_secret
             keys = runtime.backends.keys

@@ -120,11 +120,18 @@ def test_the_page_has_a_row_for_every_key() -> None:
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 _NO_VARIABLES = {"BASH_SOURCE", "INVALID_JSON", "NO_REPLY", "SC_PAGE_SIZE", "SC_PHYS_PAGES"}
 _EXAMPLES = {"BUILD_NUMBER", "DATABASE_URL"}  # in descriptions of keys
-#: What Git, coding programs and commands of notifications are told; nobody else's value is read.
+#: What Git, coding programs, an allocator and commands of notifications are told; nobody else's value is read.
 _TOLD = re.compile(
     r"GIT_|OPENCODE_|GEMINI_CLI_|NOTICE_|GEMINI_SYSTEM_MD|CLAUDE_CODE_(?!OAUTH)|DISABLE_AUTOUPDATER|API_TIMEOUT_MS"
 )
-_TOLD_TOO = {"GOOGLE_GEMINI_BASE_URL", "NO_BROWSER", "XDG_CONFIG_HOME", "LC_ALL", "UV_RUN_RECURSION_DEPTH"}
+_TOLD_TOO = {
+    "GOOGLE_GEMINI_BASE_URL",
+    "MIMALLOC_ALLOW_THP",
+    "NO_BROWSER",
+    "XDG_CONFIG_HOME",
+    "LC_ALL",
+    "UV_RUN_RECURSION_DEPTH",
+}
 
 
 def variables_in(source: Path) -> set[str]:

@@ -65,7 +65,7 @@ async def test_a_suggestion_that_does_not_come_from_the_person_is_refused(
 
 
 async def test_how_it_is_measured_cannot_be_suggested(alice: Life) -> None:
-    assert "no part of a soul" in await suggest(
+    assert "not part of a soul" in await suggest(
         alice, WISH, value="cite the source line", quote="cite the source line", field="probes"
     )
 

@@ -54,7 +54,7 @@ def seen(daemon: Served) -> dict[str, str]:
         "document": terminal.says("doc", "read", "@review", "plan.md"),
         "runs": terminal.says("runs", "--json"),
         "audit": terminal.says("audit", "--json"),
-        "approved": terminal.says("trust", "--list", "--json"),
+        "approved": terminal.says("trust", "list", "--json"),
         "memory": terminal.says("agent", "memory", "alice", "--json"),
     }
     terminal.says("stop", "--all")

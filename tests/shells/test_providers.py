@@ -73,4 +73,4 @@ async def test_what_is_wrong_is_said_in_words_and_by_the_exit_code(tmp_path: Pat
     assert "127.0.0.1:8000 cannot be reached" in local.stdout, "no variable is needed for what runs on this machine"
     assert (nobody.returncode, whose.returncode) == (2, 2)
     assert "there is no provider nobody" in nobody.stderr
-    assert "agent-worker providers NAME --test -m some-model" in whose.stderr
+    assert "agent-worker providers anthropic --test -m some-model" in whose.stderr

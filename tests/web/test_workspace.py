@@ -64,7 +64,7 @@ def test_the_box_completes_names_and_says_who_would_wake(guest: Visit) -> None:
     box.press_sequentially("`@alice` and @carol")
     page.get_by_text("Wakes bob. Not a member: carol.").wait_for()
     box.fill("nobody in particular, said at the door")
-    page.get_by_text("Nobody is woken").wait_for()
+    page.get_by_text("Wakes nobody").wait_for()
     box.press("Enter")
     page.locator(".msg", has_text="said at the door").wait_for()
     assert box.input_value() == ""

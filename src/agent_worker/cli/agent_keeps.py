@@ -166,8 +166,8 @@ def revert(name: str, since: str | None, source: str | None, show: bool, as_json
     rows += [(_WHAT.get(what, what), each) for what, found in taken.items() if what != "runs" for each in found]
     tell_table(("what", "which"), rows, empty="there is nothing to take back")
     if taken["memories"]:
-        first = clean(str(taken["memories"][0]))
-        echo(f"held back, not deleted. To give one back: agent-worker agent release {clean(name)} {first}")
+        whose, _, key = str(taken["memories"][0]).partition(": ")
+        echo(f"held back, not deleted. To give one back: agent-worker agent release {clean(shlex.join([whose, key]))}")
 
 
 def _run(each: dict[str, Any]) -> str:
