@@ -19,7 +19,7 @@ from agent_worker.daemon.web.markup import h
 from agent_worker.daemon.web.prose import code, made_code, made_prose
 
 ALLOWED = {"a": {"href", "title", "target", "rel"}, "span": {"class"}, "code": {"class"}, "ol": {"start"}}
-ALLOWED |= {"th": {"class"}, "td": {"class"}}
+ALLOWED |= {"th": {"class"}, "td": {"class"}, "pre": {"tabindex"}}
 PLAIN = {"p", "br", "hr", "blockquote", "ul", "li", "em", "strong", "s", "pre", "table", "thead", "tbody", "tr"}
 PLAIN |= {f"h{n}" for n in range(1, 7)}
 

@@ -107,7 +107,7 @@ def test_X9_what_is_drawn_at_once_is_little_work(title: str) -> None:
             assert calls_in(lambda text=text: made_prose(text, ("a",))) <= LITTLE, f"{size} characters"
         else:
             assert prose(text) == prose(text)
-            assert prose(text).startswith("<pre>"), "drawn by the process that answers"
+            assert prose(text).startswith("<pre tabindex"), "drawn by the process that answers"
 
 
 def calls_in(work: Callable[[], object]) -> int:
@@ -317,10 +317,10 @@ def test_X9_a_difference_of_long_texts_is_not_the_smallest_one() -> None:
 async def test_X9_too_long_a_text_is_shown_as_it_is() -> None:
     text = "**bold** " * LONGEST
     await prepared(text)
-    assert prose(text).startswith("<pre>**bold**")
+    assert prose(text).startswith('<pre tabindex="0">**bold**')
     long_code = "x = 1\n" * LONGEST_CODE
     await prepared(files=[(long_code, "x.py")])
-    assert code(long_code, "x.py").startswith("<pre><code><span>x = 1")
+    assert code(long_code, "x.py").startswith('<pre tabindex="0"><code><span>x = 1')
 
 
 async def test_X9_what_people_write_is_drawn_as_ever() -> None:

@@ -86,7 +86,7 @@ async def resource(service: Service, at: str, id: str, project: str | None = Non
 
 def difference(lines: Sequence[str]) -> Html:
     """The lines of a unified diff."""
-    return h("pre", diff_lines(lines), class_="diff")
+    return h("pre", diff_lines(lines), class_="diff", tabindex=0)
 
 
 async def documents_table(service: Service, at: str, project: str | None) -> list[Child]:

@@ -162,7 +162,7 @@ def _call(item: Item) -> Html:
 
 def _argument(tool: str, name: str, value: str) -> Child:
     long = "\n" in value or len(value) > 60 or (tool, name) == ("bash", "command")
-    shown = h("pre", value) if long else h("code", value)
+    shown = h("pre", value, tabindex=0) if long else h("code", value)
     return [h("dt", name), h("dd", shown)]
 
 

@@ -62,7 +62,7 @@ def prose(text: str, mentions: tuple[str, ...] = ()) -> Html:
     if is_light(text):
         return _light_prose(text, mentions)
     made = rendering().look(RenderJob("prose", text, mentions)) if len(text) <= LONGEST else None
-    return Html(made) if made is not None else h("pre", text)
+    return Html(made) if made is not None else h("pre", text, tabindex=0)
 
 
 def code(text: str, name: str) -> Html:
@@ -71,7 +71,7 @@ def code(text: str, name: str) -> Html:
     if ending == "json" and len(text) <= LONGEST_CODE:  # its lexer goes through it once, character by character
         return made_code(text, ending)
     made = rendering().look(RenderJob("code", text, (ending,))) if len(text) <= LONGEST_CODE else None
-    return Html(made) if made is not None else h("pre", h("code", h("span", text)))
+    return Html(made) if made is not None else h("pre", h("code", h("span", text)), tabindex=0)
 
 
 async def prepared(
@@ -115,7 +115,7 @@ def made_prose(text: str, mentions: tuple[str, ...]) -> Html:
 
 def made_code(text: str, language: str) -> Html:
     """However long it takes."""
-    return h("pre", h("code", clean(_coloured(text, language, "") or str(h("span", text)))))
+    return h("pre", h("code", clean(_coloured(text, language, "") or str(h("span", text)))), tabindex=0)
 
 
 def clean(made: str) -> Html:
@@ -129,7 +129,10 @@ def clean(made: str) -> Html:
             link_rel="noopener noreferrer nofollow",
             url_schemes={"http", "https", "mailto"},
             url_relative="deny",
-            set_tag_attribute_values={"a": {"target": "_blank"}},
+            set_tag_attribute_values={
+                "a": {"target": "_blank"},
+                "pre": {"tabindex": "0"},
+            },  # a long line is scrolled by keys
         )
     )
 

@@ -108,7 +108,7 @@ def _result(run: str, step: Step, n: int, call: dict[str, Any], project: str | N
     )
     return [
         h("h3", "out" if call["ok"] else "out, it failed"),
-        h("pre", call["result"] + (" …" if more else ""), class_="result"),
+        h("pre", call["result"] + (" …" if more else ""), class_="result", tabindex=0),
         whole if more else None,
     ]
 
@@ -137,4 +137,4 @@ async def result(service: Service, run: str, step: int, call: int, project: str 
     calls = next((each.calls for each in found.steps if each.n == step), [])
     if not 0 <= call < len(calls):
         raise NotFound(f"step {step + 1} of this run made no call {call + 1}", hint=f"agent-worker explain {run}")
-    return View("", h("pre", calls[call]["result"], class_="result"))
+    return View("", h("pre", calls[call]["result"], class_="result", tabindex=0))

@@ -220,7 +220,7 @@ def _fold(title: str, text: str | None) -> Html:
     if text is None:
         return h("p", h("code", title), " is not kept", class_="less")
     size = h("span", plural(len(text), "character"), class_="less")
-    return h("details", h("summary", h("code", title), size), h("pre", text), class_="tool")
+    return h("details", h("summary", h("code", title), size), h("pre", text, tabindex=0), class_="tool")
 
 
 def _definition(tool: dict[str, Any]) -> str:
