@@ -14,8 +14,12 @@ from typing import Any
 
 import pytest
 
+from agent_worker.agents.project_identity import checkout_of
+from agent_worker.backends.programs.acp import refuse_foreign_settings
+from agent_worker.backends.programs.program import Program, ProgramHost
 from agent_worker.core.control_files import CONTROL_NAMES, GROUPS, OURS, is_stand_in
 from agent_worker.core.errors import Refused
+from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.layout import OwnPlaces
 from agent_worker.definitions.project import find_project, load_project
 from agent_worker.files.paths import is_control
@@ -24,6 +28,7 @@ from agent_worker.processes.child import run_command
 from agent_worker.processes.environment import safe_environment
 from agent_worker.tools import sandbox as module
 from agent_worker.tools.sandbox import NoSandbox, Sandbox, find_sandbox, nested_control, secret_places
+from agent_worker.trust.powers import SETTINGS, powers_of_agent
 from tests.faults.test_full_disk import UNSHARE, can_mount
 from tests.needs import needs_sandbox
 from tests.patience import PATIENCE, until
@@ -340,18 +345,31 @@ async def test_C15_the_daemon_writes_into_its_folders_while_a_command_runs(run: 
     assert (project / "room/w/channel.jsonl").read_text() == "said\n"
 
 
+def agent_of(program: str) -> AgentDefinition:
+    written = {"name": "bob", "backend": program, "prompt": {"system": "x"}}
+    return AgentDefinition.model_validate(written | ({"command": ["it"]} if program == "acp" else {}))
+
+
 @needs_bash
 async def test_C15_stand_ins_are_no_project_and_no_settings(run: Run, project: Path) -> None:
     sub = project / "sub"
     sub.mkdir()
     (project / "moniro.yaml").write_text("name: real\n")
+    (project / ".git").mkdir()
+    (project / ".git" / "config").write_text('[remote "origin"]\n url = https://git.example/shop.git\n')
     running = asyncio.create_task(run("touch begun; until test -e go; do :; done", cwd=sub))
     await until((sub / "begun").exists)
     seen = [name for name in OURS if is_stand_in(sub / name)]
     found, loaded, nested = find_project(sub), load_project(sub), nested_control(project)
+    identity = checkout_of(loaded, shared=True).identity
+    powers = [power for name in SETTINGS for power in powers_of_agent(agent_of(name), sub)]
+    for name in SETTINGS:
+        refuse_foreign_settings(Program(name, "p/bob", sub, sub, ProgramHost()))
     (sub / "go").touch()
     await running
     assert seen == list(OURS)
+    assert identity == "git:git.example/shop sub"
+    assert {power.kind for power in powers} == {"program"}
     assert (found, loaded.problems, loaded.definition.limits.usd_per_day) == (project, (), None)
     assert nested == {}
     assert names_in(sub) == {"begun", "go"}

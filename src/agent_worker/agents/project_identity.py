@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from agent_worker.core.control_files import is_there
 from agent_worker.core.later import pattern
 from agent_worker.definitions.project import ProjectFiles, load_project
 from agent_worker.work.project_rows import SAID, Checkout
@@ -44,7 +45,7 @@ def is_at(root: str, identity: str) -> bool:
 def _by_git(root: Path) -> str:
     """By its remote; '' when there is none that is the same for every machine."""
     for folder in (root, *root.parents):
-        if (folder / ".git").exists():
+        if is_there(folder / ".git"):
             remote = _remote(_configuration(folder / ".git"))
             return f"git:{remote} {os.path.relpath(root, folder)}" if remote else ""
     return ""

@@ -86,10 +86,18 @@ def is_repository(names: Collection[str]) -> bool:
 def is_stand_in(path: Path) -> bool:
     """Is it an empty directory that only holds the place of a control file while a command runs (sandbox.py)?
 
-    Whoever looks for such a file takes it for absent; a crash may leave one behind.
+    A crash may leave one behind. Nobody may write into it, whatever the process masks out of the mode of new ones.
     """
     try:
         mode = os.lstat(path).st_mode
-        return stat.S_ISDIR(mode) and stat.S_IMODE(mode) == 0o555 and not os.listdir(path)
+        return stat.S_ISDIR(mode) and not mode & 0o222 and not os.listdir(path)
     except OSError:
         return False
+
+
+def is_there(path: Path) -> bool:
+    """Whether a program would find a control file here, be it a link that leads nowhere: a stand-in is none.
+
+    Looked at once more when it is gone meanwhile: other agents' commands end at any moment.
+    """
+    return os.path.lexists(path) and not is_stand_in(path) and os.path.lexists(path)

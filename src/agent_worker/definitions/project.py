@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import Discriminator, Field, Tag
 
 from agent_worker.core.address import canonical
-from agent_worker.core.control_files import is_stand_in
+from agent_worker.core.control_files import is_there
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Problem
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass, pattern
@@ -225,7 +225,7 @@ def find_project(start: Path) -> Path:
     here = start if start.is_dir() else start.parent
     for directory in (here, *here.parents):
         # os.path: a directory that may not be looked into is not a project, and no error.
-        if any(os.path.isdir(path := directory / name) and not is_stand_in(path) for name in (AGENTS, WORKFLOWS)):
+        if any(os.path.isdir(path := directory / name) and is_there(path) for name in (AGENTS, WORKFLOWS)):
             return directory
         if any(os.path.isfile(directory / name) for name in PROJECT_FILES):
             return directory

@@ -388,8 +388,7 @@ def _is_of_others(folder: Path) -> bool:
 
 def _put_stand_in(path: Path, text: str | None) -> None:
     if text is None:
-        path.mkdir()
-        path.chmod(0o555)
+        path.mkdir(0o555)  # at once: until then others would take it for what it stands in for
         return
     try:
         with path.open("x") as file:

@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from agent_worker.core.address import canonical
+from agent_worker.core.control_files import is_there
 from agent_worker.core.later import dataclass
 from agent_worker.core.remote import Fetched
 from agent_worker.definitions.agent import AgentDefinition
@@ -294,7 +295,7 @@ def _settings(agent: AgentDefinition, who: str, root: Path) -> Iterator[Power]:
     for folder in (here, *here.parents) if agent.backend not in _DEAF else ():
         for name in SETTINGS.get(agent.backend, ()):
             path = str(folder / name)
-            if not os.path.lexists(root / path):
+            if not is_there(root / path):
                 continue
             content = folder_content(root, path) if (root / path).is_dir() else file_content(root, path)
             what = f"{agent.backend}, run by {who}, may do what the project's {one_line(path)} says"

@@ -22,6 +22,7 @@ from agent_worker.backends.programs.one_shot import ProgramJob, told_of_run
 from agent_worker.backends.programs.program import Program
 from agent_worker.backends.programs.runner import Clocks, Launch
 from agent_worker.backends.programs.signals import Signal
+from agent_worker.core.control_files import is_there
 from agent_worker.core.errors import BackendFailure, Crashed, Overloaded, Permanent, Transient
 from agent_worker.core.late_imports import taking_turns
 from agent_worker.trust.powers import SETTINGS
@@ -79,7 +80,7 @@ def refuse_foreign_settings(program: Program) -> None:
     here = Path(os.path.abspath(program.cwd))
     for folder in (here, *(each for each in here.parents if each.is_relative_to(os.path.abspath(program.root)))):
         for name in SETTINGS[program.backend]:
-            if os.path.lexists(folder / name):
+            if is_there(folder / name):
                 raise Permanent(
                     f"{program.backend} obeys the project's {name}, whatever it says",
                     hint="remove that, or write access: full into the agent's definition",
