@@ -65,9 +65,9 @@ class Cluster:
         self.run(f"create database {name} template template0 encoding 'UTF8' {order}")
         return self.url(name)
 
-    def run(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        """As its owner, outside of what is tested."""
-        with psycopg.connect(self.url(), autocommit=True) as connection:
+    def run(self, sql: str, *values: object, at: str = "") -> list[tuple[Any, ...]]:
+        """As its owner, outside of what is tested; `at` is the URL of one of its databases."""
+        with psycopg.connect(at or self.url(), autocommit=True) as connection:
             cursor = connection.execute(sql, values or None)
             return cursor.fetchall() if cursor.description else []
 

@@ -67,7 +67,7 @@ async def _build(path: Path, messages: int) -> dict[str, Callable[[], object]]:
     members = await stored.read(member_rows.members_in, workspace)
     agent = min(members.values())
     await database.close()
-    _fill(path, stored.project, workspace, messages)
+    fill(path, stored.project, workspace, messages)
     tx = SqliteTransaction(connect(str(path), write=False)).of(stored.project)
     job, worker = job_in(stored.project, workspace, agent, messages)
     queries: dict[str, Query] = {
@@ -78,7 +78,7 @@ async def _build(path: Path, messages: int) -> dict[str, Callable[[], object]]:
     return {what: partial(query, tx) for what, query in queries.items()}
 
 
-def _fill(path: Path, project: str, workspace: str, count: int) -> None:
+def fill(path: Path, project: str, workspace: str, count: int) -> None:
     with filling(path) as connection:
         values = {"project": project, "workspace": workspace, "count": count, "text": TEXT}
         connection.execute(MESSAGES, values)

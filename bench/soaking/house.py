@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ class House:
     """One home, and the daemon that lives there now."""
 
     place: Path
+    environ: Mapping[str, str] = field(default_factory=dict)  #: beyond our own
     life: int = 0
     found: DaemonFile | None = None
     up: asyncio.Event = field(default_factory=asyncio.Event)
@@ -50,7 +52,7 @@ class House:
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        command = ("env", "AGENT_WORKER_PORT=0", *COMMAND)
+        command = ("env", "AGENT_WORKER_PORT=0", *(f"{name}={value}" for name, value in self.environ.items()), *COMMAND)
         client = await asyncio.to_thread(connect, home=self.home, command=command, patience=60)
         self.starts.append(loop.time() - begun)
         self.found, self.life = client.found, self.life + 1

@@ -164,11 +164,11 @@ async def _wired(
     kept = timedelta(seconds=settings.chosen.keep_prompts)
     allowed = partial(_is_allowed, factory.gate, registry)
     limiter, waits = Limiter(clock, settings.chance), Waits(bus, clock, redact)
+    limiter.key_of = partial(shared_key, environment=factory.keys.of)
     recording = RecorderContext(database, bus, clock, redact, PromptTexts(kept), allowed)
     hosting, signals = _hosting(settings, database, clock, own, limiter, waits, bus)
     personal, documents = None, None
     if hosting and signals:
-        limiter.key_of = partial(shared_key, env=factory.keys.of())
         closing.push_async_callback(hosting.close)
         closing.push_async_callback(signals.close)
         if approvals:

@@ -56,13 +56,15 @@ class TestHost:
         """As a daemon that is asked to."""
         await self._closing.aclose()
 
-    async def fall_silent(self) -> None:
-        """No beat comes any more, and its lease is over; whatever it does goes on, as in a process that was frozen."""
+    async def fall_silent(self, *, at_once: bool = True) -> None:
+        """No beat comes any more, and its lease is over, or runs out; whatever it does goes on, as in a process that
+        was frozen."""
         hosting = self.runtime.supervisor.hosting
         assert hosting is not None
         await hosting._lease.close()
         hosting._lease = Silence()
-        await self.runtime.database.write(stored.change, "host", {"id": self.id}, lease_until=0)
+        if at_once:
+            await self.runtime.database.write(stored.change, "host", {"id": self.id}, lease_until=0)
 
     def employ(self, agent: str, model: Model) -> None:
         """Give an agent another model, wherever it works on this host."""

@@ -7,14 +7,15 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from tests import stored
-from tests.faults.report import report
+from tests.faults.report import LONG, report
 from tests.needs import skip_without
 from tests.patience import PATIENCE, eventually
 from tests.postgresql import Cluster, programs
@@ -32,14 +33,26 @@ from agent_worker.offline.cluster import ANSWER
 
 SLOW = "backend: mock\nscript: [{ say: done, slow: 1s }, { again: true }]\n"
 MESSAGES = 24
+TEAM = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi")
+TRIALS, KILLS = (20, 10) if LONG else (1, 2)
 
 
 class Daemons:
-    """Two of them, and what their database holds."""
+    """Some of them, and what their database holds."""
 
-    def __init__(self, url: str, all_: list[Served]) -> None:
+    def __init__(self, url: str, project: Path) -> None:
         self.url = url
-        self.all = all_
+        self.project = project
+        self.all: list[Served] = []
+
+    def begin(self, home: Path) -> None:
+        """Start one, or start it again."""
+        client = connect(home=home, command=daemon_command(**{DATABASE_VARIABLE: self.url}), patience=PATIENCE)
+        self.all = [each for each in self.all if each.home != home] + [Served(client, home, self.project)]
+
+    def kill(self, victim: Served) -> None:
+        kill_daemon(victim.home, victim.client.found)
+        report.count("hosts killed at work")
 
     def read(self, view: stored.View, **wanted: object) -> list[Row]:
         with session(self.url) as connection:
@@ -53,6 +66,10 @@ class Daemons:
         body = {"to": agent, "message": message, "project": str(through.project)}
         through.client.request("POST", "/send", body)
 
+    def at_work(self) -> list[Served]:
+        pids = {host["pid"] for host in self.hosts(self.all[0]) if host["working"]}
+        return [each for each in self.all if each.client.found.pid in pids]
+
     def working(self, asked: Served) -> tuple[Served, Served]:
         """One that is at work, and the other."""
         pid = eventually(lambda: next((host["pid"] for host in self.hosts(asked) if host["working"]), None))
@@ -61,17 +78,17 @@ class Daemons:
 
 
 @contextmanager
-def two_daemons(cluster: Cluster, folder: Path, extra: dict[str, str]) -> Iterator[Daemons]:
-    url, project = cluster.new_database(), folder / "project"
+def some_daemons(cluster: Cluster, folder: Path, extra: dict[str, str], *names: str) -> Iterator[Daemons]:
+    project = folder / "project"
     write_project(project, extra, extra=extra)
-    with ExitStack() as stopping:
-        found = []
-        for name in ("one", "two"):
-            home = folder / name
-            client = connect(home=home, command=daemon_command(**{DATABASE_VARIABLE: url}), patience=PATIENCE)
-            found.append(Served(client, home, project))
-            stopping.callback(end_daemon, found[-1])
-        yield Daemons(url, found)
+    daemons = Daemons(cluster.new_database(), project)
+    try:
+        for name in names:
+            daemons.begin(folder / name)
+        yield daemons
+    finally:
+        for each in daemons.all:
+            end_daemon(each)
 
 
 def end_daemon(daemon: Served) -> None:
@@ -82,7 +99,7 @@ def end_daemon(daemon: Served) -> None:
 
 @pytest.fixture
 def daemons(cluster: Cluster, tmp_path: Path) -> Iterator[Daemons]:
-    with two_daemons(cluster, tmp_path, dict.fromkeys(("alice", "bob", "carol", "dave"), SLOW)) as daemons:
+    with some_daemons(cluster, tmp_path, dict.fromkeys(TEAM[:4], SLOW), "one", "two") as daemons:
         yield daemons
 
 
@@ -90,8 +107,7 @@ def test_H1_of_all_messages_none_is_lost_or_answered_twice_when_a_host_is_killed
     for n in range(MESSAGES):
         daemons.send(daemons.all[n % 2], ("alice", "bob", "carol", "dave")[n % 4], f"message {n}")
     victim, survivor = daemons.working(daemons.all[0])
-    kill_daemon(victim.home, victim.client.found)
-    report.count("hosts killed at work")
+    daemons.kill(victim)
     assert eventually(lambda: not daemons.read(stored.unfinished))
     talk = Counter(entry["text"] for entry in daemons.read(stored.talk))
     assert talk == {"done": MESSAGES} | {f"message {n}": 1 for n in range(MESSAGES)}
@@ -101,6 +117,36 @@ def test_H1_of_all_messages_none_is_lost_or_answered_twice_when_a_host_is_killed
     assert len(daemons.read(stored.steps)) == MESSAGES
     assert [host["here"] for host in daemons.hosts(survivor)] == [True]
     assert f"{os.uname().nodename} {survivor.client.found.pid} (this one)" in Terminal(survivor).says("status")
+
+
+@pytest.mark.parametrize("trial", range(TRIALS))
+def test_H1_hosts_that_are_killed_again_and_again_lose_and_double_nothing_and_no_agent_works_on_two(
+    cluster: Cluster, tmp_path: Path, trial: int
+) -> None:
+    with some_daemons(cluster, tmp_path, dict.fromkeys(TEAM, SLOW), "one", "two", "three", "four") as daemons:
+        killed = sent = 0
+        while killed < KILLS:
+            for agent in TEAM:
+                daemons.send(daemons.all[sent % 4], agent, f"message {sent}")
+                sent += 1
+            victims = eventually(daemons.at_work)[:3]
+            for number, victim in enumerate(victims):
+                daemons.kill(victim)
+                if number % 2:  # it is there again before anybody has missed it
+                    daemons.begin(victim.home)
+                killed += 1
+            assert eventually(lambda: not daemons.read(stored.unfinished))
+            for victim in victims[::2]:
+                daemons.begin(victim.home)
+        talk = Counter(entry["text"] for entry in daemons.read(stored.talk))
+        assert talk == {"done": sent} | {f"message {n}": 1 for n in range(sent)}
+        runs = daemons.read(stored.runs)
+        assert Counter(run["state"] for run in runs)["done"] == sent
+        assert len(daemons.read(stored.steps)) == sent
+        report.count("messages that survived kills", sent)
+        for agent in {run["agent"] for run in runs}:
+            own = sorted((run["started_at"], run["ended_at"]) for run in runs if run["agent"] == agent)
+            assert all(ended <= begun for (_, ended), (begun, _) in pairwise(own)), "it worked on two hosts at once"
 
 
 def test_H2_a_host_that_was_frozen_for_longer_than_its_lease_writes_nothing_and_works_again(daemons: Daemons) -> None:

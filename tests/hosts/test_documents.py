@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,6 +20,8 @@ from agent_worker.service.documents import doc_append, doc_list, doc_read, doc_w
 from agent_worker.service.messages import deliver
 from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces.document_rows import Author
+from agent_worker.workspaces.documents import Documents
 
 SHOP = "id: shop\n"  # the same project in each checkout
 FILES = "workspace: { provider: file }\n"
@@ -64,6 +67,20 @@ async def test_a_document_is_read_and_written_on_any_host_and_a_stale_write_is_r
     for folder in ("one", "two"):
         await until(lambda folder=folder: (tmp_path / folder / PLAN).read_text() == "second\nthird\n")
     assert [row["author"] for row in await one.database.read(stored.documents)] == ["user"] * 3
+
+
+async def test_what_two_hosts_add_for_the_same_reason_at_once_is_there_once(fleet: Fleet) -> None:
+    one, id = await started(fleet)
+    two = await fleet.add()
+    for n in range(10):  # as both bring a decision to its document
+        by, text = Author("system", f"proposal/{n}"), f"decision {n}\n"
+        made = [
+            Documents(host.database, host.runtime.clock, await host.database.read(workspace_rows.get, id))
+            for host in (one, two)
+        ]
+        await asyncio.gather(*(each.append("decisions.md", text, by=by) for each in made))
+    read = await doc_read(two.service, at="review", name="decisions.md", project=two.root)
+    assert read.text == "".join(f"decision {n}\n" for n in range(10))
 
 
 async def test_what_a_person_writes_into_a_file_on_any_host_is_a_revision_that_all_see(

@@ -16,6 +16,7 @@ from tests.postgresql import Cluster, open_cluster
 from tests.teams import kept_prices, write_project
 
 from agent_worker.compose import RuntimeSettings, open_runtime
+from agent_worker.core.errors import Fenced
 from agent_worker.core.events import Event
 from agent_worker.database import host_rows
 from agent_worker.database.database import Row
@@ -24,7 +25,7 @@ from agent_worker.schedules.schedule import fire_due
 from agent_worker.service.messages import deliver, put_question
 from agent_worker.service.schedule_starter import Timekeeper
 from agent_worker.service.workflows import WorkflowRequest, begin, workflow_finish, workflow_wait
-from agent_worker.work import hook_deliveries
+from agent_worker.work import agent_rows, hook_deliveries
 from agent_worker.workspaces import workspace_rows
 
 
@@ -72,6 +73,21 @@ async def test_H1_what_a_host_was_working_on_when_it_died_is_done_by_another_and
     assert [run["state"] for run in runs] == ["lost", "done"]
     said = [entry["text"] for entry in await other.database.read(stored.talk)]
     assert said == ["are you there?", "in time"]
+
+
+async def test_a_host_that_was_found_dead_and_does_not_know_it_claims_nobody(fleet: Fleet) -> None:
+    dead, other = await fleet.add(), await fleet.add()
+    await dead.fall_silent()
+    await other.runtime.database.write(host_rows.bury, dead.id)
+    hosting = dead.runtime.supervisor.hosting
+    assert hosting
+    assert hosting.holds, "it does not know it yet"
+    alice = dead.loaded.agents["alice"]
+    with pytest.raises(Fenced):
+        await dead.database.write(agent_rows.claim, alice, dead.id)
+    asked = await deliver(dead.runtime, dead.loaded, "alice", "who are you?")
+    await until_state(other, asked.id, "done")
+    assert (await owners(other))["alice"] == other.id
 
 
 async def test_a_host_that_was_found_dead_and_lives_begins_anew(fleet: Fleet) -> None:
@@ -195,6 +211,10 @@ async def one_dies(fleet: Fleet, witness: TestHost, running: int) -> None:
     await dies.runtime.supervisor.wake_all()
     await until_running(witness, running)
     await dies.fall_silent()
+    hosting = dies.runtime.supervisor.hosting
+    assert hosting
+    assert hosting._fence
+    hosting._fence.cancel()  # else, on a slow machine, it ends its work itself before it is found dead
     await until_running(witness, 0)
     dies.runtime.supervisor.grace = 0.0
     await dies.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.hosts.test_daemons import SLOW, two_daemons
+from tests.hosts.test_daemons import SLOW, some_daemons
 from tests.postgresql import Cluster
 from tests.shells.served import kill_daemon
 from tests.web.browser import PICTURES, chromium, needs_chromium, visit
@@ -21,7 +21,7 @@ def agents() -> dict[str, str]:
 def test_home_shows_who_runs_what_where_and_which_host_is_gone(
     cluster: Cluster, tmp_path: Path, agents: dict[str, str]
 ) -> None:
-    with two_daemons(cluster, tmp_path, agents) as daemons, chromium() as browser:
+    with some_daemons(cluster, tmp_path, agents, "one", "two") as daemons, chromium() as browser:
         survivor, victim = daemons.all
         with visit(browser, survivor, viewport={"width": 1280, "height": 800}) as guest:
             page = guest.open("#/home")

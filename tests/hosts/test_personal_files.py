@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from tests.teams import kept_prices, write_project
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.definitions.project import load_project
+from agent_worker.memory.own_files import OwnFiles
 from agent_worker.service.agent_files import agent_delete
+from agent_worker.service.held_files import held_release
 from agent_worker.service.memory import memory_set, memory_show, note_add
 from agent_worker.service.messages import put_question
 from agent_worker.service.rounds import NightRounds
@@ -172,6 +175,31 @@ async def test_an_agent_may_keep_its_folder_in_files_that_all_hosts_see(cluster:
         assert not await one.database.read(stored.personal_files)
 
 
+async def test_what_was_put_back_while_a_program_worked_can_be_taken_over_on_any_host(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    one, two = await fleet.add(), await add_elsewhere(fleet, tmp_path / "two")
+    await memory_set(one.service, "alice", "colour", "green", project=one.root)
+    await note_add(one.service, "alice", "A note", project=one.root)
+    home = one.runtime.registry.worker(one.loaded.agents["alice"]).home
+    assert home is not None
+    guard = OwnFiles.begin(home, "r_1")
+    (fleet.root / CORE).write_text("colour: red\n")
+    (fleet.root / CORE).with_name("working.yaml").write_text("a: b\n")
+    assert guard.end() == ["memory/core.yaml", "memory/working.yaml"]
+    gone = OwnFiles.begin(home, "r_2")
+    (fleet.root / CORE).unlink()
+    gone.end()
+    await agree(one, two)
+    released = await held_release(two.service, "alice", "r_1", project=two.root)
+    assert released.files == ["memory/core.yaml", "memory/working.yaml"]
+    await agree(two, one)
+    assert (fleet.root / CORE).read_text() == "colour: red\n"
+    await held_release(two.service, "alice", "r_2", project=two.root)
+    await agree(two, one)
+    assert not (fleet.root / CORE).exists()
+
+
 async def test_alone_with_sqlite_the_database_is_no_place_for_a_folder(tmp_path: Path) -> None:
     write_project(tmp_path, ["alice"], extra={"alice": "context: { store: database }\n"})
     async with open_runtime(RuntimeSettings(prices=kept_prices())) as runtime:
@@ -185,9 +213,10 @@ async def test_in_a_night_one_host_tidies_what_an_agent_remembers(fleet: Fleet) 
     ended = "visit: { value: to Rome, until: 2020-01-01, source: r_1, learned: 2019-01-01 }\n"
     working = fleet.root / CORE.with_name("working.yaml")
     working.parent.mkdir(parents=True)
-    for host in hosts:
+    night = datetime(2026, 3, 1, 23, 50, tzinfo=UTC)
+    for host in hosts:  # the second finds the agent at work, and comes again after midnight
         working.write_text(ended)
-        await NightRounds(host.service)._one(host.runtime.registry.worker(host.loaded.agents["alice"]))
+        await NightRounds(host.service)._one(host.runtime.registry.worker(host.loaded.agents["alice"]), night)
     assert working.read_text() == ended
     rounds = await hosts[0].database.read(stored.audit, deed="tidied")
     assert len(rounds) == 1

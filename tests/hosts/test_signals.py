@@ -15,10 +15,11 @@ from tests.patience import until
 from tests.postgresql import Cluster
 
 from agent_worker.agents.limiter import Limiter
-from agent_worker.agents.terms import shared_key
+from agent_worker.agents.terms import credential_of, shared_key
 from agent_worker.agents.waiting import WaitingAgent
 from agent_worker.backends.backend import Call, PastStep, Reply, StepSink, Turn
 from agent_worker.core.events import Called, Delta, Event, Returned, WaitChanged
+from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.service.agent_run import ask_and_follow
 from agent_worker.service.agents import agents_list
 from agent_worker.service.messages import put_question
@@ -143,18 +144,28 @@ async def test_a_host_that_begins_later_hears_of_a_gate_that_is_closed(fleet: Fl
     await until(lambda: not limiter_of(two).is_open("anthropic"))
 
 
-def test_hosts_call_a_key_by_a_hash_that_is_the_same_where_the_key_is() -> None:
+def test_a_gate_is_known_by_a_hash_that_is_the_same_where_the_key_is() -> None:
     secret = "sk-ant-0123456789"
     names = [
-        shared_key("anthropic", {"ANTHROPIC_API_KEY": secret}),
-        shared_key("anthropic", {"ANTHROPIC_API_KEY": secret, "PATH": "/bin"}),
-        shared_key("anthropic", {"ANTHROPIC_API_KEY": "another"}),
-        shared_key("chat|http://localhost|${MINE}", {"MINE": secret}),
-        shared_key("chat|http://localhost|${MINE}", {"MINE": "another"}),
+        shared_key("anthropic", lambda _: {"ANTHROPIC_API_KEY": secret}),
+        shared_key("anthropic", lambda _: {"ANTHROPIC_API_KEY": secret, "PATH": "/bin"}),
+        shared_key("anthropic", lambda _: {"ANTHROPIC_API_KEY": "another"}),
+        shared_key("chat|http://localhost|${MINE}", lambda _: {"MINE": secret}),
+        shared_key("chat|http://localhost|${MINE}", lambda _: {"MINE": "another"}),
     ]
     assert names[0] == names[1]
     assert len({*names}) == 4
     assert not any(secret in name for name in names)
+
+
+def test_projects_share_a_gate_only_if_they_share_a_key(tmp_path: Path) -> None:
+    keys = {tmp_path / "one": "sk-ant-first", tmp_path / "two": "sk-ant-second", tmp_path / "three": "sk-ant-first"}
+    alice = AgentDefinition.model_validate({"name": "alice", "model": "anthropic/claude", "prompt": {"system": "Hi."}})
+    one, two, three = (
+        shared_key(credential_of(alice, alice.model, root), lambda root: {"ANTHROPIC_API_KEY": keys[root]})  # type: ignore[index]
+        for root in keys
+    )
+    assert one == three != two
 
 
 def limiter_of(host: TestHost) -> Limiter:

@@ -135,6 +135,17 @@ def test_killed_before_the_commit_nothing_has_arrived_and_it_can_be_done_again(l
     assert "moved 1 project" in terminal.says("db", "migrate", "--to", url)
 
 
+def test_killed_on_the_way_back_nothing_is_approved_that_was_not(lived: Served, cluster: Cluster) -> None:
+    terminal, url = Terminal(lived), cluster.new_database()
+    terminal.says("db", "migrate", "--to", url)
+    approvals = lived.home / "trust.json"
+    approvals.unlink()
+    assert terminal.run("db", "migrate", "--from", url, **{VARIABLE: "restore.rename=kill"}).returncode != 0
+    assert not approvals.exists()
+    terminal.says("db", "migrate", "--from", url)
+    assert approvals.exists()
+
+
 def test_nothing_moves_while_a_daemon_works_on_either_side(lived: Served, cluster: Cluster) -> None:
     terminal, url = Terminal(lived), cluster.new_database()
     again(lived)

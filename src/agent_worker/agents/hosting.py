@@ -59,6 +59,7 @@ class Hosting:
         self._clock = clock
         self._fence: asyncio.TimerHandle | None = None
         self._steady_since: float | None = None  # when beats began to come without a gap; None before the first
+        self._entered_at = 0.0  # when our row was there: a beat that was asked for before says nothing
         self._beaten_at = 0.0
         self._hosts = 1  # with us
         self._work: asyncio.Task[None] | None = None
@@ -67,6 +68,7 @@ class Hosting:
         """Be one of the hosts. What hosts that are gone left running is put back first."""
         self._clock.follow(await self._lease.open())
         self._hosts = await self._database.write(_enter, self.me, now=self._clock.micros())
+        self._entered_at = self._clock_of_loop()
         self._lease.beaten = self._beaten
         self._hold(0.0)
 
@@ -97,13 +99,15 @@ class Hosting:
         self._clock.follow(beat.ahead)
         self._hosts = beat.hosts
         now = self._clock_of_loop()
+        if beat.asked < self._entered_at:
+            return
         if self._steady_since is None:
             self._steady_since = now - GRACE  # others had a host to hear from before we came
         elif now - self._beaten_at > LEASE:
             self._steady_since = now
-        self._beaten_at = now - beat.age
-        if beat.listed:
-            self._hold(beat.age)
+        self._beaten_at = beat.asked
+        if beat.listed and now - beat.asked < FENCE:  # it may have waited for us
+            self._hold(now - beat.asked)
         steady = now - self._steady_since >= GRACE
         if (not beat.listed or (beat.dead and steady)) and (self._work is None or self._work.done()):
             self._work = asyncio.create_task(self._see_to(beat), name="hosts")
@@ -129,6 +133,7 @@ class Hosting:
                 log.error("another host took this one for dead: its work runs elsewhere now")
                 self._lose()
                 await self._database.write(_enter, self.me, now=self._clock.micros())
+                self._entered_at = self._clock_of_loop()
                 self._hold(BEAT)
             await self._database.write(_bury, beat.dead, self.me.id, now=self._clock.micros())
         except StorageFault as error:  # the next beat sees the same

@@ -58,7 +58,7 @@ class Pass:
 
 class Limiter:
     def __init__(self, clock: Clock, chance: Callable[[], float] = random.random) -> None:
-        self.key_of: Callable[[str], str] = _itself  #: what its gate is known by, on all hosts the same
+        self.key_of: Callable[[str], str] = _itself  #: what its gate is known by: the same for the same key
         self.closed: Callable[[str, float, int], None] = _to_nobody  #: told a key, seconds, and refusals in a row
         self._clock = clock
         self._chance = chance

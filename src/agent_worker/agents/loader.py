@@ -302,7 +302,7 @@ class Loader:
         # The very backend it has by itself: its script or session goes on.
         limits = limits_of(definition, loaded.project, workflow, held)
         learning = definition.auto_memory.model if definition.auto_memory else None
-        key = credential_of(definition, learning) or own.learning_credential
+        key = credential_of(definition, learning, own.root) or own.learning_credential
         return replace(own, definition=definition, limits=limits, learning_credential=key)
 
     def _fitted(
@@ -336,8 +336,8 @@ class Loader:
             cwd=cwd,
             own_copy=checkout is not None,
             root=project.root,
-            credential=credential_of(definition, own),
-            learning_credential=credential_of(definition, learning),
+            credential=credential_of(definition, own, project.root),
+            learning_credential=credential_of(definition, learning, project.root),
             lacks_key=self._backends.lacks_key(definition, project.root),
         )
         if definition.requires and not self._host:

@@ -23,7 +23,7 @@ from agent_worker.files.copies import Copies, CopyRecord, Stamps, texts_in
 from agent_worker.files.copy_watch import CopyWatch
 from agent_worker.files.root import Root
 from agent_worker.memory import personal_rows
-from agent_worker.memory.own_files import FILE, FOLDERS, OwnFiles
+from agent_worker.memory.own_files import FILE, FOLDERS, HELD, OwnFiles
 from agent_worker.workspaces.log_files import LogFiles, Target
 
 log = logging.getLogger(__name__)
@@ -157,7 +157,8 @@ def own_texts(home: Root) -> Stamps:
     found = {name: stamp for name, stamp in texts_in(home).items() if name.startswith(FILE)}
     for folder in SHARED_FOLDERS:
         found |= texts_in(home, folder)
-    return found
+    put_back = texts_in(home.beneath(HELD), deep=True)  # a person may take it over on any host
+    return found | {f"{HELD}/{path}": stamp for path, stamp in put_back.items()}
 
 
 class _AgentKeeper:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 
 from agent_worker.agents.backend_factory import Held
@@ -55,23 +56,27 @@ def holds(allowance: Allowance, held: Held) -> float | None:
 def judge_of(worker: AgentRuntime, guard: GuardModel) -> JudgeTerms:
     if not guard.llm_curation or not guard.model:
         return JudgeTerms()
-    credential = credential_of(worker.definition, guard.model)
+    credential = credential_of(worker.definition, guard.model, worker.root)
     return JudgeTerms(guard.model, credential, guard.budget, guard.rounds_budget)
 
 
-def credential_of(definition: AgentDefinition, model: str | None) -> str:
-    """Names the key with which an agent asks a model: those who share a key share its rate limit. '': it asks none."""
+def credential_of(definition: AgentDefinition, model: str | None, root: Path | None) -> str:
+    """Names the key with which an agent asks a model, and the project whose keys it is one of. '': it asks none."""
     if not model:
         return ""
-    provider = definition.provider
+    provider, name = definition.provider, split_model(model)[0] or ""
     if provider is not None:
-        return f"{definition.served_by}|{provider.base_url or ''}|{provider.api_key or ''}"
-    return split_model(model)[0] or ""
+        name = f"{definition.served_by}|{provider.base_url or ''}|{provider.api_key or ''}"
+    return f"{root or ''}\0{name}" if name else ""
 
 
-def shared_key(credential: str, env: Mapping[str, str]) -> str:
-    """What hosts call a credential among themselves: the same where the key is the same, which it does not tell."""
-    provider, _, rest = credential.partition("|")
+def shared_key(credential: str, environment: Callable[[Path | None], Mapping[str, str]]) -> str:
+    """What its gate is known by, on all hosts: the same where the key is the same, which it does not tell.
+
+    Whoever shares a key shares its rate limit, from whatever project; `environment` has the keys of each.
+    """
+    root, _, name = credential.rpartition("\0")
+    env, (provider, _, rest) = environment(Path(root) if root else None), name.partition("|")
     variables = (*KEYS.get(provider, ()), *_VARIABLE.findall(rest))
-    said = "\0".join((credential, *(env.get(name, "") for name in variables)))
+    said = "\0".join((name, *(env.get(variable, "") for variable in variables)))
     return hashlib.sha256(said.encode(errors="replace")).hexdigest()

@@ -56,7 +56,7 @@ class Host:
 class Beat:
     """What one beat has found."""
 
-    age: float  #: seconds since it was asked for: the lease counts from then at the earliest
+    asked: float  #: when, by the clock of event loops: the lease counts from then at the earliest
     listed: bool  #: whether this host has a row: without one it was found dead
     dead: tuple[str, ...]  #: whose lease is over
     ahead: int = 0  #: microseconds by which the database's clock is ahead of this machine's

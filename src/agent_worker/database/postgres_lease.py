@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 X = TypeVar("X")
 
-AGAIN = 0.5  # seconds until a server that could not be reached is tried again
+AGAIN = 0.2  # seconds until a server that could not be reached is tried again
 
 
 class HostLease:
@@ -85,13 +85,17 @@ class HostLease:
         return connection
 
     def _keep(self, connection: Connection | None) -> None:
+        away = False
         while True:
             try:
                 connection = connection or self._connected()
                 self._beat(connection)
+                away = False
                 ended = self._listen(connection)
             except psycopg.Error as error:
-                log.warning("the lease could not be renewed: %s", " ".join(str(error).split()))
+                if not away:  # it is tried again and again, and said once
+                    log.warning("the lease could not be renewed: %s", " ".join(str(error).split()))
+                away = True
                 if connection:
                     connection.close()
                 connection, ended = None, self._waits_for_end(AGAIN)
@@ -101,13 +105,13 @@ class HostLease:
             connection.close()
 
     def _beat(self, connection: Connection) -> None:
-        began = time.monotonic()
+        asked = self._loop.time()
         text, _ = numbered(host_rows.BEAT_ONCE)
         found = connection.execute(text.encode(), [int(host_rows.LEASE * 1e6), self._host]).fetchone()
         rows, ahead = self._found(connection)
         self._hint(rows[0][0])
         dead = tuple(row[1] for row in rows if row[1] and row[1] != self._host)
-        self._tell(self.beaten, Beat(time.monotonic() - began, found is not None, dead, ahead, rows[0][3]))
+        self._tell(self.beaten, Beat(asked, found is not None, dead, ahead, rows[0][3]))
         self._look(connection)
 
     def _found(self, connection: Connection) -> tuple[list[tuple[Any, ...]], int]:

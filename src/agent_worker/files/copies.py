@@ -139,7 +139,7 @@ class Copies:
     def stamps(self) -> Stamps:
         """Looks at files: call it in a thread."""
         try:
-            return self._list(self.root)
+            return self._list(self.root) if self.root.is_there else {}  # most of many have never worked
         except AgentWorkerError as error:
             log.warning("%s cannot be looked at: %s", self.root.location(), error.message)
             return {}

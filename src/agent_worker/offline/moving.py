@@ -54,9 +54,11 @@ def moved_from(url: str) -> Moved:
     from agent_worker.database.transfer import from_postgres
 
     with alone() as home:
-        private, told = Root.private(home), list[str]()
-        settle = partial(_brought_home, home=private, told=told)
+        private, told, approved = Root.private(home), list[str](), dict[Path, Approvals]()
+        settle = partial(_brought_home, home=private, told=told, approved=approved)
         rows, kept = from_postgres(place, home / DATABASE, chains, settle, aside=f"replaced-{time_stamp()}")
+        for root, approvals in approved.items():  # last: who is killed before this is asked again
+            kept_in(private, root).change(partial(Approvals.become, other=approvals))
         return Moved(rows, place_of(url), kept, tuple(told))
 
 
@@ -73,8 +75,11 @@ def _taken_along(tx: WholeTransaction, home: Root) -> dict[str, int]:
     return taken_along(tx, here, now=SystemClock().micros())
 
 
-def _brought_home(tx: WholeTransaction, home: Root, told: list[str]) -> dict[str, int]:
-    """Only checkouts of this host count; of a project that it has none of, that of another host, if it is here."""
+def _brought_home(tx: WholeTransaction, home: Root, told: list[str], approved: dict[Path, Approvals]) -> dict[str, int]:
+    """Only checkouts of this host count; of a project that it has none of, that of another host, if it is here.
+
+    `told` and `approved` are filled with what is to be known, and to be approved once all of it is in place.
+    """
     here = lasting_id(home)
     project_rows.become(tx, before=here, after="")
     for project in project_rows.ids(tx):
@@ -82,7 +87,7 @@ def _brought_home(tx: WholeTransaction, home: Root, told: list[str]) -> dict[str
         if root := project_rows.root_here(of_project):
             approvals = Approvals.read(approval_rows.stored(of_project), place_of(here, root))
             approvals.move("")
-            kept_in(home, Path(root)).change(partial(Approvals.become, other=approvals))
+            approved[Path(root)] = approvals
         if not project_rows.root_here(of_project):
             known = project_rows.checkouts(of_project)
             for host in [row["host"] for row in known if Path(row["root"]).is_dir()][:1]:

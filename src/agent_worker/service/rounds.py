@@ -9,10 +9,9 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from agent_worker.agents.registry import AgentRuntime
-from agent_worker.core.clock import from_micros
 from agent_worker.core.errors import AgentWorkerError, NotFound
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
@@ -149,22 +148,22 @@ class NightRounds:
             due = next_night(clock.now(), seconds)
             while clock.now() < due:  # in pieces: a machine that slept, or whose clock was set, is not late for long
                 await clock.sleep(min((due - clock.now()).total_seconds(), 3600.0))
-            await self._all(self._agents())
+            await self._all(self._agents(), due)
 
     def _agents(self) -> list[AgentRuntime]:
         registry = self._service.runtime.registry
         return [own for worker in registry.workers() if (own := registry.own(worker.agent)) is worker and own.home]
 
-    async def _all(self, workers: Iterable[AgentRuntime]) -> None:
+    async def _all(self, workers: Iterable[AgentRuntime], night: datetime) -> None:
         """Whoever is at work comes later; after a day it is the next night's."""
         left, tries = list(workers), 86400 // int(AGAIN.total_seconds())
         for _ in range(tries):
-            left = [worker for worker in left if not await self._one(worker)]
+            left = [worker for worker in left if not await self._one(worker, night)]
             if not left:
                 return
             await self._service.runtime.clock.sleep(AGAIN.total_seconds())
 
-    async def _one(self, worker: AgentRuntime) -> bool:
+    async def _one(self, worker: AgentRuntime, night: datetime) -> bool:
         """False when it is at work."""
         assert worker.home is not None
         database = self._service.runtime.database.of(worker.project)
@@ -172,7 +171,7 @@ class NightRounds:
             if await database.read(_is_at_work, worker.agent):
                 return False
             if (host := self._service.runtime.supervisor.host) and not await database.write(
-                _take, worker.agent, host, now=self._service.now()
+                _take, worker.agent, host, night, now=self._service.now()
             ):
                 return True
             names = await database.read(_names)
@@ -182,9 +181,9 @@ class NightRounds:
         return True
 
 
-def _take(tx: Transaction, agent: str, host: str, *, now: int) -> bool:
-    """Of several hosts, one makes the round of an agent in a night: the first that comes."""
-    key = f"round/{agent}/{from_micros(now).date().isoformat()}"
+def _take(tx: Transaction, agent: str, host: str, night: datetime, *, now: int) -> bool:
+    """Of several hosts, one makes the round of an agent in a night: the first that comes, be it after midnight."""
+    key = f"round/{agent}/{night.astimezone(UTC).date().isoformat()}"
     if routing.accepted(tx, key):
         return False
     routing.accept(tx, key, host, now=now)

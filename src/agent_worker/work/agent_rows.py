@@ -63,11 +63,15 @@ def next_place(tx: Transaction, agent: str) -> int:
 
 
 def claim(tx: Transaction, agent: str, owner: str) -> Fence:
-    """Become the one who runs this agent; whoever did before is fenced off. Raises Fenced: another host has it."""
+    """Become the one who runs this agent; whoever did before is fenced off. Raises Fenced: another host has it.
+
+    Where there are hosts, a host that was found dead and does not know it yet claims nobody.
+    """
     row = tx.one(
         """update agent set owner = :owner, epoch = epoch + 1
             where project = :project and id = :agent and (coalesce(owner, '') = :owner
                   or not exists (select 1 from host h where h.id = agent.owner))
+              and (exists (select 1 from host h where h.id = :owner) or not exists (select 1 from host))
            returning epoch""",
         agent=agent,
         owner=owner,
@@ -84,6 +88,7 @@ def waits_for(tx: Transaction, agent: str, owner: str) -> bool:
         """select 1 as one from agent a
             where a.project = :project and a.id = :agent
               and (coalesce(a.owner, '') = :owner or not exists (select 1 from host h where h.id = a.owner))
+              and exists (select 1 from host h where h.id = :owner)
               and exists (select 1 from instruction i
                            where i.project = :project and i.agent = :agent and i.state = 'queued')""",
         agent=agent,

@@ -103,10 +103,12 @@ def append_stored(tx: Transaction, workspace: Row, name: str, text: str, by: Aut
 
 
 def revise(tx: Transaction, workspace: Row, new: Document, seen: CurrentDocument, by: Author, *, at: int) -> Row:
-    """Raises Overtaken when somebody has committed since `seen`: their text would be gone with ours."""
+    """Raises Overtaken when somebody has committed since `seen`, whose text would be gone with ours, or the same."""
     let_write(tx, workspace["id"], new.name, by)  # looked at before; it may have changed since
     last, now = last_revision(tx, workspace["id"], new.name), seen.document
     if (last["n"] if last else 0) != seen.n or spelling(tx, workspace["id"], new.name) != new.name:
+        raise Overtaken
+    if by.key and by_key(tx, workspace["id"], by.key):  # another host was faster, and is seen already
         raise Overtaken
     number = seen.n + 1
     if now is not None and (last is None or last["revision"] != now.revision):

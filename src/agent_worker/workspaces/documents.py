@@ -116,6 +116,8 @@ class Documents:
             try:
                 return await self._put(now, text, by)
             except Overtaken:
+                if done := await self._made_before(by):
+                    return done
                 raise document_rows.stale(now.name, (await self._current(name, by)).document) from None
 
     async def append(self, name: str, text: str, *, by: Author) -> Document:
@@ -123,9 +125,9 @@ class Documents:
         name = checked_name(name)
         await self._see_copies()
         async with self._alone(name):
-            if done := await self._made_before(by):
-                return done
             for _ in range(TRIES):
+                if done := await self._made_before(by):  # now, or by another host that was faster
+                    return done
                 now = await self._current(name, by)
                 try:
                     return await self._put(now, document_rows.joined(now.document, text), by)
