@@ -53,6 +53,7 @@ class Service:
         self._instances = RunningInstances(runtime)
         self._opening_known: asyncio.Task[None] | None = None  # projects of former days
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
         self._unlisten: list[Callable[[], None]] = []
         self.opened: Callable[[LoadedProject], Awaitable[None]] | None = None  #: told of each project that was opened
         self.opening_session = asyncio.Lock()  #: of two first questions in a session, one starts it
@@ -336,7 +337,10 @@ class Service:
     # --- tasks ----------------------------------------------------------------------------------------
 
     def background(self, work: Coroutine[object, object, T]) -> asyncio.Task[T]:
+        """Work that ends with the service. What comes after its end, such as a schedule that is due, is not begun."""
         task = asyncio.create_task(work)
+        if self._closed:
+            task.cancel()
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -346,6 +350,7 @@ class Service:
         self._unlisten.append(self.runtime.bus.listen(listener, *kinds))
 
     async def close(self) -> None:
+        self._closed = True
         while self._unlisten:
             self._unlisten.pop()()
         for task in self._tasks:
