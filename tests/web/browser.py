@@ -21,7 +21,30 @@ else:
     Browser = ConsoleMessage = Page = Any  # names for a reader
 
 CHROMIUM = shutil.which("chromium") or ""
+#: What a browser has beside the page: an address bar whose list is two pages of its own, opened for each test (half of
+#: what it costs), a process in reserve, questions to its makers. Of several such switches the last one counts, so those
+#: that Playwright turns off are here too.
+FEATURES = (
+    "WebUIOmniboxPopup",
+    "WebUIOmniboxAimPopup",
+    "WebUIOmniboxFullPopup",
+    "SpareRendererForSitePerProcess",
+    "AimEnabled",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsFirstBalancedModeAutoEnable",
+    "HttpsUpgrades",
+    "LensOverlay",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PaintHolding",
+    "PreconnectToSearch",
+    "ThirdPartyStoragePartitioning",
+)
 SWITCHES = (
+    f"--disable-features={','.join(FEATURES)}",
     "--no-sandbox",
     "--disable-gpu",
     "--disable-background-networking",
