@@ -27,8 +27,13 @@ LONG = (
     "tests/backends/programs/test_acp_programs.py",
     "tests/backends/programs/test_real_programs.py",
     "tests/backends/programs/test_mixed_team.py",
+    "tests/hosts/test_daemons.py",
+    "tests/web/test_every_view.py",
+    "tests/hosts/test_hosts.py",
     "tests/web/test_views.py",
+    "tests/hosts/test_faults.py",
     "tests/faults/test_processing.py",
+    "tests/hosts/test_page.py",
     "tests/daemon/test_process.py",
     "tests/tools/test_sandbox.py",
     "tests/faults/test_failpoints.py",
@@ -42,6 +47,11 @@ LONG = (
     "tests/shells/test_cli.py",
     "tests/api/test_verbs.py",
     "tests/web/test_making.py",
+    "tests/web/test_changing.py",
+    "tests/web/test_map.py",
+    "tests/web/test_safety.py",
+    "tests/web/test_search.py",
+    "tests/web/test_runs.py",
     "tests/docs/test_pages.py",
     "tests/web/test_inbox.py",
     "tests/web/test_conversation.py",
@@ -171,6 +181,14 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
         yield team
         for name, model in team.backends.items():
             assert not model.left_over, f"{name} did not play: {model.left_over}"
+
+
+@pytest.fixture(scope="module")
+def keep_all() -> Iterator[None]:
+    """For tests that read the whole source: millions of nodes, none of them garbage, are not looked through for it."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture

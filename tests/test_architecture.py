@@ -12,7 +12,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests import rules
+
+pytestmark = pytest.mark.usefixtures("keep_all")
 
 REPOSITORY = Path(__file__).parent.parent
 SOURCE = REPOSITORY / "src" / "agent_worker"

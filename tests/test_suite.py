@@ -17,6 +17,8 @@ import pytest
 from tests.conftest import LONG
 from tests.needs import MISSING, STARTS_PROGRAMS, STRICT, missing
 
+pytestmark = pytest.mark.usefixtures("keep_all")
+
 ROOT = Path(__file__).parent.parent
 FILES = sorted(path for path in (ROOT / "tests").rglob("*.py") if path.name != "needs.py")
 

@@ -57,39 +57,37 @@ def statements() -> tuple[Place, ...]:
 
 def _statements() -> Iterator[Place]:
     for file in sorted(SOURCE.rglob("*.py")):
-        named = constants(file)
-        for node in strings_in(file):
+        named, strings = read(file)
+        for node in strings:
             text = _text(node, named)
             if text and re.match(r"\s*(select|update|delete|insert|with)\s", text):
                 yield str(file.relative_to(SOURCE)), " ".join(text.split())
 
 
 @cache
-def parsed(file: Path) -> ast.Module:
-    return ast.parse(file.read_text("utf-8"))
+def read(file: Path) -> tuple[dict[str, str], tuple[ast.Constant | ast.JoinedStr, ...]]:
+    """The texts that a module gives a name, or has from another of ours; and every string in it that is or has text.
 
-
-@cache
-def strings_in(file: Path) -> tuple[ast.Constant | ast.JoinedStr, ...]:
-    """Every string in a file that speaks of a statement anywhere; f-strings, and each of their parts."""
-    if not re.search(r"(select|update|delete|insert|with)\s", file.read_text("utf-8")):
-        return ()
-    return tuple(node for node in ast.walk(parsed(file)) if isinstance(node, ast.Constant | ast.JoinedStr))
-
-
-@cache
-def constants(file: Path) -> dict[str, str]:
-    """The texts that a module gives a name, or has from another of ours."""
+    Of an f-string also each of its parts. The tree itself is not kept: whoever looks for garbage would walk through it.
+    """
+    source = file.read_text("utf-8")
+    tree = ast.parse(source)
     named: dict[str, str] = {}
-    for node in parsed(file).body:
+    for node in tree.body:
         match node:
             case ast.ImportFrom(module=str(module), names=names) if module.startswith("agent_worker."):
-                source = SOURCE.parent.joinpath(*module.split(".")).with_suffix(".py")
-                theirs = constants(source) if source.exists() else {}
+                path = SOURCE.parent.joinpath(*module.split(".")).with_suffix(".py")
+                theirs = read(path)[0] if path.exists() else {}
                 named |= {each.name: theirs[each.name] for each in names if each.name in theirs}
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if text := _text(value, named):
                 named[name] = text
-    return named
+    if not re.search(r"(select|update|delete|insert|with)\s", source):
+        return named, ()
+    return named, tuple(node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) or _is_text(node))
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _text(node: ast.AST, named: dict[str, str]) -> str | None:

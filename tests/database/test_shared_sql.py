@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import apsw
 import psycopg
 import pytest
-from tests.database.test_plans import REPAIRS, SCHEMA, SOURCE, statements, strings_in
+from tests.database.test_plans import REPAIRS, SCHEMA, SOURCE, read, statements
 from tests.postgresql import Cluster
 
 #: About the file of SQLite itself, or the index of memory, which is SQLite's on any machine.
@@ -72,7 +72,7 @@ def chosen_late() -> Iterator[str]:
     for file in sorted(SOURCE.rglob("*.py")):
         if str(file.relative_to(SOURCE)) in OF_SQLITE:
             continue
-        for node in strings_in(file):
+        for node in read(file)[1]:
             text = ast.unparse(node)[2:-1] if isinstance(node, ast.JoinedStr) else ""
             parts = set(re.findall(r"{([^}]+)}", text)) & set(CHOSEN)
             if parts and re.match(r"\W*(select|update|delete|insert|{_IDS)", text):

@@ -12,6 +12,8 @@ import pytest
 from tests.faults.breaking import Bug, Edit, Inside, Stale, symbols
 from tests.faults.bugs import BUGS
 
+pytestmark = pytest.mark.usefixtures("keep_all")
+
 ROOT = Path(__file__).parent.parent.parent
 KNOWN = "test_every_bug_fits_the_source_and_its_proof_exists"
 
