@@ -105,7 +105,7 @@ def _reading(query: Callable[[Room], Callable[[Transaction], object]]) -> Callab
 
 def _prompt(workspace: Room) -> Callable[[Transaction], object]:
     job, worker = job_in(workspace.project, workspace.id, workspace.team.members["agent3"], workspace.messages)
-    return lambda tx: prompt_data.gather(tx, job, worker, ())
+    return lambda tx: prompt_data.gather(tx, job, worker)
 
 
 def _replay(workspace: Room) -> Work:

@@ -73,7 +73,7 @@ async def _build(path: Path, messages: int) -> dict[str, Callable[[], object]]:
     queries: dict[str, Query] = {
         "inbox, 20 open": partial(deliveries.open_for, agent=agent, workspace=workspace),
         "last 50 of the channel": partial(channel.last, workspace=workspace, count=50),
-        "all that a prompt is made of": partial(prompt_data.gather, job=job, worker=worker, tools=()),
+        "all that a prompt is made of": partial(prompt_data.gather, job=job, worker=worker),
     }
     return {what: partial(query, tx) for what, query in queries.items()}
 

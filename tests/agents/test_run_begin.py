@@ -184,3 +184,15 @@ async def test_L3_runs_that_fail_are_runs_that_produce_nothing(tmp_path: Path) -
             await team.post("user", f"@alice {n}")
             await team.still()
         assert "5 runs in a row produced nothing new" in (await team.workspace_row())["paused"]
+
+
+async def test_Q8_work_whose_prompt_cannot_be_gathered_fails_alone(tmp_path: Path) -> None:
+    async with open_team(tmp_path, "alice", clock=TestClock()) as team:
+        await team.change("workspace", paused="for a moment")
+        await team.post("user", "@alice go")
+        await team.change("message", kind="proposal", proposal=7)  # and there is none
+        await team.change("workspace", paused="")
+        team.runtime.supervisor.wake(team.id_of("alice"))
+        (failed,) = await team.until(lambda rows: rows and rows[0]["ended_at"], stored.runs)
+        assert failed["state"] == "failed"
+        assert "there is no proposal 7" in failed["reason"]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_type_hints
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from agent_worker.core.errors import BadInput
-from agent_worker.core.plain_schema import plain_schema
+from agent_worker.core.plain_schema import plain_schema, plain_values
 from agent_worker.core.signature import Flat, Signature
 from agent_worker.tools.recall import OWN
 from agent_worker.tools.toolbox import TASK, TEAM
@@ -114,6 +117,7 @@ def _of_all_kinds(
     tier: Literal["working", "core"] = "core",
     only: Literal["one"] = "one",
     whose: Literal["mine", "yours"] | None = None,
+    parts: Sequence[str] | None = None,
     either: int | str = 1,
     long_name_: str = "",
     anything: dict[str, int] | None = None,
@@ -141,3 +145,38 @@ def test_the_schema_of_each_tool_is_that_of_pydantic() -> None:
         expected = signature.arguments.model_json_schema()
         expected.pop("title")
         assert each.spec.schema == expected
+
+
+_ANY_JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.sampled_from(["core", "one"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(inspect.signature(_of_all_kinds).parameters, _ANY_JSON)))
+def test_what_is_taken_as_it_is_is_what_pydantic_makes_of_it(some: dict[str, Any]) -> None:
+    signature = Signature(_of_all_kinds, skip=0)
+    whole = {"text": "", "count": 0} | some
+    for name, value in whole.items():
+        alone = {"text": "", "count": 0, name: value}
+        taken = plain_values(signature._fields[0], alone)
+        if taken is not None:
+            checked = signature.arguments.model_validate(alone)
+            made = {each: getattr(checked, each) for each in signature.arguments.model_fields}
+            assert taken == made
+            assert {each: type(of) for each, of in taken.items()} == {each: type(of) for each, of in made.items()}
+
+
+def test_a_default_that_can_be_added_to_is_nobody_elses() -> None:
+    signature = Signature(ordered, skip=1)
+    given = {"at": "here", "what": "tea"}
+    one, other = signature.check(given)["order"], signature.check(given)["order"]
+    one.extras["sugar"] = "yes"
+    assert other.extras == {}
+    assert signature.check(given)["order"].extras == {}

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 
-from agent_worker.agents import run_begin
+from agent_worker.agents import prompt_data
 from agent_worker.agents.admission import Admission, Keyless, Later, NoSpace
 from agent_worker.agents.hosting import LINGER
 from agent_worker.agents.loop_context import LoopContext
+from agent_worker.agents.prompt_data import Begun
 from agent_worker.agents.recorder import RunRecorder
-from agent_worker.agents.run_begin import Assignment, NotYet, Pending, Suspect
+from agent_worker.agents.run_begin import NotYet, Pending, Suspect
 from agent_worker.agents.run_steps import NotJoined, RunSteps
 from agent_worker.core.errors import Fenced
 from agent_worker.core.failpoints import failpoint
@@ -115,10 +116,11 @@ class Loop:
             return NoSpace(found, space.told()) if isinstance(found, Pending) else found
         failpoint("lease.before")
         try:
-            job = await self._database.write(
-                run_begin.begin,
+            begun = await self._database.write(
+                prompt_data.begin,
                 self.fence,
                 self._steps.terms,
+                self._steps.worker,
                 ageing=self._steps.ageing,
                 alone=alone,
                 longest=self._admission.longest_told,
@@ -131,14 +133,14 @@ class Loop:
                 raise
             return True
         failpoint("lease.after")
-        if not isinstance(job, Assignment):
-            return job
+        if not isinstance(begun, Begun):
+            return begun
         self._loop_context.waits.end(self.fence.agent)
-        self.run, self.workspace = job.run, job.workspace
+        self.run, self.workspace = begun.job.run, begun.job.workspace
         self._admission.key_pass.answered = False
         self.free.clear()
         try:
-            return await self._steps.do(job) or None
+            return await self._steps.do(begun) or None
         except Fenced:
             return True  # cancelled, or no longer ours: begin() finds out which
         finally:

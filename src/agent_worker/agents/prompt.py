@@ -75,7 +75,6 @@ class Brief:
     members: Sequence[str] = ()
     members_left_out: int = 0
     roles: Sequence[str] = ()  #: who coordinates, who owns the documents: a sentence each
-    tools: Sequence[str] = ()
     digest: Sequence[PromptLine] = ()
     digest_left_out: int = 0  #: older messages that were not even fetched
     inbox: Sequence[PromptLine] = ()

@@ -1,18 +1,21 @@
 """Gathers what may enter the prompt of a run: one consistent look at the database, and what the agent remembers.
 
+The look is part of the transaction in which the run begins: another one would cost as much as the look itself.
 From its memory: core memory always, working memory as far as it matters here, open todos.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from datetime import datetime
 
+from agent_worker.agents import run_begin
 from agent_worker.agents.project_instructions import project_instructions
 from agent_worker.agents.prompt import NAMES, Brief, PromptEntry, PromptLine, PromptText
 from agent_worker.agents.registry import AgentRuntime
-from agent_worker.agents.run_begin import Assignment
+from agent_worker.agents.retries import LONGEST_WAIT
+from agent_worker.agents.run_begin import Assignment, NotYet, Suspect, TermsOf
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
@@ -23,6 +26,8 @@ from agent_worker.memory.library import OWN
 from agent_worker.memory.memory import MemoryEntry
 from agent_worker.proposals import store
 from agent_worker.work import run_rows, threads
+from agent_worker.work.agent_rows import Fence
+from agent_worker.work.queue import Ageing
 from agent_worker.workspaces import channel, deliveries, member_rows, workspace_rows
 
 DIGEST = 50  # messages of the channel that are looked at; older ones are counted
@@ -39,7 +44,36 @@ class PromptData:
     passed_on: str = ""  #: who passed this very work on from there; '' for nobody
 
 
-def gather(tx: Transaction, job: Assignment, worker: AgentRuntime, tools: tuple[str, ...]) -> PromptData:
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A run that has begun, and what its prompt is made of."""
+
+    job: Assignment
+    data: PromptData | None  #: None: it could not be gathered; whoever works on it is told why when it tries again
+
+
+def begin(
+    tx: Transaction,
+    fence: Fence,
+    terms_of: TermsOf,
+    worker_of: Callable[[str | None], AgentRuntime],
+    *,
+    now: int,
+    ageing: Ageing,
+    alone: bool = False,
+    longest: float = LONGEST_WAIT,
+) -> Begun | NotYet | Suspect | None:
+    """As `run_begin.begin`, with a look at what the run will be told."""
+    taken = run_begin.begin(tx, fence, terms_of, now=now, ageing=ageing, alone=alone, longest=longest)
+    if not isinstance(taken, Assignment):
+        return taken
+    try:
+        return Begun(taken, gather(tx, taken, worker_of(taken.workspace)))
+    except (AgentWorkerError, LookupError, ValueError):  # a fault of this work: it must not keep the run from beginning
+        return Begun(taken, None)
+
+
+def gather(tx: Transaction, job: Assignment, worker: AgentRuntime) -> PromptData:
     context = job.workspace or threads.PERSONAL
     thin = worker.definition.context.thin_thread
     brief = Brief(
@@ -51,7 +85,6 @@ def gather(tx: Transaction, job: Assignment, worker: AgentRuntime, tools: tuple[
         system=worker.definition.system,
         memory_budget=worker.definition.memory.budget,
         workflow_note=worker.note,
-        tools=tools,
         thread=[_line(talk) for talk in threads.recent(tx, job.fence.agent, context, thin)],
         resumed=job.lead.attempts > 0 and bool(job.past),
     )

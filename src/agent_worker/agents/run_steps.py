@@ -21,7 +21,7 @@ from agent_worker.agents.loop_context import LoopContext
 from agent_worker.agents.model_judge import REQUESTS, JudgeBudget, ModelJudge
 from agent_worker.agents.observing import RunSeen, observe, shorten
 from agent_worker.agents.prompt import Prompt, PromptText
-from agent_worker.agents.prompt_data import PromptData, prompt_memory
+from agent_worker.agents.prompt_data import Begun, PromptData, prompt_memory
 from agent_worker.agents.recorder import RunRecorder
 from agent_worker.agents.registry import AgentKit, AgentRuntime
 from agent_worker.agents.retries import GiveUp, Retry, after
@@ -64,9 +64,9 @@ class RunSteps:
         self._long: tuple[MemoryEntry, ...] = ()  # entries that its prompt had no space for
         self._own_soul = False  # of the run that is under way: its agent is more than its definition says
 
-    async def do(self, job: Assignment) -> bool:
+    async def do(self, begun: Begun) -> bool:
         """False: nothing else was queued when it ended, and whatever is queued later is told to us."""
-        worker = self._loop_context.registry.worker(self._fence.agent, job.workspace)
+        job, worker = begun.job, self.worker(begun.job.workspace)
         terms = self.terms(job.workspace)
         try:
             if job.unreadable:
@@ -84,7 +84,7 @@ class RunSteps:
             )
             if self._loop_context.personal:
                 await self._loop_context.personal.begin(worker)
-            turn, gathered, composed = await self._prepare(job, worker, tools)
+            turn, gathered, composed = await self._prepare(begun, worker, tools)
             heard = await self._heard(job, gathered, composed)
             recorder.hear(heard, gathered.passed_on, beside=gathered.beside)
             context = self._loop_context
@@ -183,14 +183,12 @@ class RunSteps:
         return Ageing(round(chosen.ageing * 1e6), chosen.preemptions)
 
     async def _prepare(
-        self, job: Assignment, worker: AgentRuntime, tools: dict[str, Tool]
+        self, begun: Begun, worker: AgentRuntime, tools: dict[str, Tool]
     ) -> tuple[Turn, PromptData, Prompt]:
-        # Both at once: the database does not wait for files, nor they for it.
-        recalling = asyncio.get_running_loop().run_in_executor(
-            None, prompt_memory, worker, job.lead.text, self._loop_context.clock.now()
-        )
-        gathered = await self._database.read(prompt_data.gather, job, worker, tuple(tools))
-        known = await recalling
+        job, gathered = begun.job, begun.data
+        if gathered is None:
+            gathered = await self._database.read(prompt_data.gather, job, worker)
+        known = await asyncio.to_thread(prompt_memory, worker, job.lead.text, self._loop_context.clock.now())
         self._own_soul, self._long = known.own_soul, known.long
         gathered = replace(gathered, heard=(*gathered.heard, *known.from_others), beside=bool(known.from_others))
         brief = replace(
@@ -307,10 +305,14 @@ class RunSteps:
             judge=self._judge,
         )
 
+    def worker(self, workspace: str | None) -> AgentRuntime:
+        """Our agent as it works there."""
+        return self._loop_context.registry.worker(self._fence.agent, workspace)
+
     def terms(self, workspace: str | None) -> Terms:
         if self._loop_context.hosting and not self._loop_context.registry.works_in(self._fence.agent, workspace):
             raise NotJoined(workspace or "")
-        worker = self._loop_context.registry.worker(self._fence.agent, workspace)
+        worker = self.worker(workspace)
         return Terms(worker.name, worker.definition.backend, terms_model(worker), worker.limits)
 
     async def _write(self, change: Callable[..., T], *args: object, **kwargs: object) -> T:

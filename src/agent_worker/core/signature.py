@@ -20,7 +20,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 
 from agent_worker.core.errors import BadInput
-from agent_worker.core.plain_schema import plain_schema
+from agent_worker.core.plain_schema import plain_schema, plain_values
 
 T = TypeVar("T")
 _FLAT = object()
@@ -65,16 +65,21 @@ class Signature:
 
     def check(self, given: dict[str, Any]) -> dict[str, Any]:
         """The arguments, typed, by the function's own parameters. Raises BadInput that names each wrong one."""
-        try:
-            checked = self.arguments.model_validate(given)
-        except ValidationError as error:
-            raise BadInput(_sentence(error), hint=f"{self.name} takes: {', '.join(self._described())}") from None
-        values = {name: getattr(checked, name) for name in self.arguments.model_fields}
+        values = plain_values(self._fields[0], given)
+        if values is None:
+            values = self._converted(given)
         if too_large := [name for name, value in values.items() if not _fits(value)]:
             raise BadInput(f"{', '.join(too_large)}: this number is too large")
         for name, request in self.requests.items():
             values[name] = request(**{field.name: values.pop(field.name) for field in dataclasses.fields(request)})
         return values
+
+    def _converted(self, given: dict[str, Any]) -> dict[str, Any]:
+        try:
+            checked = self.arguments.model_validate(given)
+        except ValidationError as error:
+            raise BadInput(_sentence(error), hint=f"{self.name} takes: {', '.join(self._described())}") from None
+        return {name: getattr(checked, name) for name in self.arguments.model_fields}
 
     def schema(self, ref_template: str = "#/$defs/{model}") -> dict[str, Any]:
         if plain := plain_schema(self._fields[0]):

@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any, Protocol, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
 
 from agent_worker.core.later import dataclass
 from agent_worker.core.signature import Signature
@@ -68,7 +69,7 @@ class Operation:
 
     @property
     def result(self) -> TypeAdapter[Any]:
-        """What makes plain data of what it returns. Not of a stream."""
+        """What describes the plain data that it returns. Not of a stream."""
         return _adapter(self.returns)
 
     async def call(self, service: FilesKeeper, given: dict[str, Any]) -> Any:
@@ -76,7 +77,7 @@ class Operation:
         with disk_explained():
             value = await self.function(service, **self.signature.check(given))
             await service.keep_files()  # before anybody is told that it is done
-        return self.result.dump_python(value, mode="json")
+        return to_jsonable_python(value)  # by what it is: for each type by itself, a serializer would have to be made
 
     async def stream(self, service: object, given: dict[str, Any]) -> Stream:
         assert self.is_stream

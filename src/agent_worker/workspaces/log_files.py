@@ -1,7 +1,8 @@
 """Files that people read: channel, history and conversations, written after the commit, in order.
 
 The database is the record; a file is brought up to date from what it already holds, so a line is neither lost
-nor doubled however often we stop in between. A file that cannot be written is tried again at the next event.
+nor doubled however often we stop in between. What is said within a moment is written together, because each way to
+the files costs as much as a small step. A file that cannot be written is tried again at the next event.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ LONGEST = 2**31  # bytes of a log out of which something is taken
 STRANGERS = 100  # lines of somebody else that may stand at the end of a log
 TOGETHER = 32  # logs that are written together
 LINES = 500  # of one log that are written at once
+SOON = 0.05  # seconds that a line may wait for others to be written with
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class LogFiles:
             str, set[str]
         ] = {}  # workspace that was looked through → resources without their file there
         self._wake = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None  # that wakes us, while something is behind
         self._idle = asyncio.Event()
         self._idle.set()
         self._writing = asyncio.Lock()
@@ -92,6 +95,7 @@ class LogFiles:
 
     async def flush(self) -> None:
         """Wait until the files hold all that was committed before, or nobody writes them any more."""
+        self._begin()
         idle = asyncio.create_task(self._idle.wait())
         try:
             await asyncio.wait({idle, self._task}, return_when=asyncio.FIRST_COMPLETED)
@@ -120,7 +124,14 @@ class LogFiles:
         if target in self._places:
             self._behind[target] = None
             self._idle.clear()
-            self._wake.set()
+            self._timer = self._timer or asyncio.get_running_loop().call_later(SOON, self._begin)
+
+    def _begin(self) -> None:
+        """Write now what is behind."""
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        self._wake.set()
 
     async def _follow(self) -> None:
         while True:
