@@ -98,7 +98,7 @@ class Soul(Block):
 
     def record(self) -> dict[str, Any]:
         """Everything that was written, in the order of the file."""
-        return self.model_dump(mode="json", exclude_unset=True)
+        return self.model_dump(mode="json", exclude_unset=True) if self.model_fields_set else {}
 
 
 class PersonalContext(Block):

@@ -51,6 +51,11 @@ class Block(BaseModel):
         """What is wrong between fields. `written` is unchecked: any value may have any type."""
         yield from ()
 
+    @classmethod
+    def empty(cls) -> Self:
+        """A block in which nothing is written. There is nothing to check, so what checks it need not be made for it."""
+        return cls.model_construct()
+
     @model_validator(mode="wrap")
     @classmethod
     def _everything_at_once(cls, written: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
