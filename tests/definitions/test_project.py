@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from agent_worker.core.errors import DefinitionError
-from agent_worker.definitions.project import ProjectFiles, find_project, load_project
+from agent_worker.definitions.agent import AgentDefinition
+from agent_worker.definitions.block import Block
+from agent_worker.definitions.project import ProjectDefinition, ProjectFiles, find_project, load_project
 from agent_worker.definitions.schema import Kind, json_schema
+from agent_worker.definitions.workflow import WorkflowDefinition, WorkspaceSettings
 
 MOCK = "backend: mock\n"
 
@@ -222,3 +225,15 @@ def test_what_agents_are_given_is_secret_but_not_what_workflows_print(tmp_path: 
     project = load_project(tmp_path)
     assert not project.problems
     assert project.secret_variables == {"DEPLOY_PIN", "OTHER"}
+
+
+@pytest.mark.parametrize("kind", [AgentDefinition, WorkflowDefinition, WorkspaceSettings, ProjectDefinition])
+def test_a_block_that_is_left_out_is_as_one_in_which_nothing_is_written(kind: type[Block]) -> None:
+    made = [field.get_default(call_default_factory=True) for field in kind.model_fields.values()]
+    left_out = [each for each in made if isinstance(each, Block)]
+    assert left_out
+    for each in left_out:
+        checked = type(each).model_validate({})
+        assert each == checked
+        assert each.model_dump() == checked.model_dump()
+        assert each.model_fields_set == checked.model_fields_set

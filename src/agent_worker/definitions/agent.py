@@ -108,7 +108,7 @@ class AgentSettings(Block):
         None, description="shorthand for prompt: the text, or a .md or .txt file", examples=["prompts/alice.md"]
     )
     soul: Soul = Field(
-        default_factory=Soul.empty,
+        default_factory=Soul.model_construct,
         description="its character, which you and it may change later; other keys are kept as they are",
         examples=[{"role": "lead reviewer"}],
     )
@@ -158,7 +158,7 @@ class AgentSettings(Block):
         json_schema_extra={"default": "10m"},
     )
     limits: AgentLimits = Field(
-        default_factory=AgentLimits.empty,
+        default_factory=AgentLimits.model_construct,
         description="what it may spend, wherever it works",
         examples=[{"usd_per_day": 5}],
     )
@@ -297,12 +297,12 @@ class AgentDefinition(AgentSettings):
         json_schema_extra={"x-default": "the file's name"},
     )
     context: PersonalContext = Field(
-        default_factory=PersonalContext.empty,
+        default_factory=PersonalContext.model_construct,
         description="where its own files are, and how much of a conversation it sees",
         examples=[{"thin_thread": 20}],
     )
     memory: MemorySettings = Field(
-        default_factory=MemorySettings.empty,
+        default_factory=MemorySettings.model_construct,
         description="how much of its memory it sees",
         examples=[{"budget": 4000}],
     )
@@ -311,7 +311,7 @@ class AgentDefinition(AgentSettings):
         on_or_off("<AutoMemory>"),
         BeforeValidator(switched, json_schema_input_type=bool | None | Literal["on", "off"] | AutoMemory),
     ] = Field(
-        default_factory=AutoMemory.empty,
+        default_factory=AutoMemory.model_construct,
         description="how it learns from its runs, in one small request each; off: never",
         examples=[{"model": "anthropic/claude-haiku-5-5"}],
     )

@@ -2,6 +2,9 @@
 
 Pydantic checks a rule that spans several fields only after each field is right. Ours are checked
 on what was written, beside the fields, so that one look shows everything; see `Block.rules`.
+
+Where a block may be left out, its default is made by `model_construct`: there is nothing to check, and what checks a
+block is made only for those that are written.
 """
 
 from __future__ import annotations
@@ -50,11 +53,6 @@ class Block(BaseModel):
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
         """What is wrong between fields. `written` is unchecked: any value may have any type."""
         yield from ()
-
-    @classmethod
-    def empty(cls) -> Self:
-        """A block in which nothing is written. There is nothing to check, so what checks it need not be made for it."""
-        return cls.model_construct()
 
     @model_validator(mode="wrap")
     @classmethod

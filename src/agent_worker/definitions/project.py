@@ -99,20 +99,24 @@ class ProjectDefinition(Block):
         json_schema_extra={"x-default": ".workflows/*.yaml"},
     )
     workspace: ProjectWorkspace = Field(
-        default_factory=ProjectWorkspace.empty,
+        default_factory=ProjectWorkspace.model_construct,
         description="what its workflows use unless they say otherwise",
         examples=[{"base": "data/teams"}],
     )
     limits: ProjectLimits = Field(
-        default_factory=ProjectLimits.empty, description="what the project may spend", examples=[{"usd_per_day": 10}]
+        default_factory=ProjectLimits.model_construct,
+        description="what the project may spend",
+        examples=[{"usd_per_day": 10}],
     )
     guard: GuardModel = Field(
-        default_factory=GuardModel.empty,
+        default_factory=GuardModel.model_construct,
         description="what a model may decide for its agents; a workflow that names a model overrides it",
         examples=[{"model": "anthropic/claude-haiku-5-5", "llm_curation": True}],
     )
     settings: ProjectSettings = Field(
-        default_factory=ProjectSettings.empty, description="how its teams work (settings.md)", examples=[{"tries": 2}]
+        default_factory=ProjectSettings.model_construct,
+        description="how its teams work (settings.md)",
+        examples=[{"tries": 2}],
     )
 
 

@@ -177,17 +177,19 @@ class WorkspaceSettings(Block):
         examples=["alice", "elect"],
     )
     channel: Annotated[ChannelFile, BeforeValidator(switched, json_schema_input_type=ChannelFile | bool | None)] = (
-        Field(default_factory=ChannelFile.empty, description="there is always one", examples=[True])
+        Field(default_factory=ChannelFile.model_construct, description="there is always one", examples=[True])
     )
     document: Annotated[DocumentFile, BeforeValidator(switched, json_schema_input_type=DocumentFile | bool | None)] = (
         Field(
-            default_factory=DocumentFile.empty,
+            default_factory=DocumentFile.model_construct,
             description="the document that is meant by default",
             examples=[{"file": "notes.md"}],
         )
     )
     config: Storage = Field(
-        default_factory=Storage.empty, description="an older way to write dir", examples=[{"dir": "data/review"}]
+        default_factory=Storage.model_construct,
+        description="an older way to write dir",
+        examples=[{"dir": "data/review"}],
     )
 
     @classmethod
@@ -313,7 +315,7 @@ class WorkflowDefinition(Block):
         on_or_off("<settings>"),
         BeforeValidator(switched, json_schema_input_type=bool | None | Literal["on", "off"] | WorkspaceSettings),
     ] = Field(
-        default_factory=WorkspaceSettings.empty,
+        default_factory=WorkspaceSettings.model_construct,
         validation_alias=AliasChoices("workspace", "context"),
         description="where the team talks and writes; false, for a single agent: it has no channel "
         "and no tools for one",
@@ -352,12 +354,12 @@ class WorkflowDefinition(Block):
         (), description="variables that may be named as ${{ env.NAME }}; no secrets", examples=[["BUILD_NUMBER"]]
     )
     guard: GuardSettings = Field(
-        default_factory=GuardSettings.empty,
+        default_factory=GuardSettings.model_construct,
         description="what a model may decide for its members, and what they may become here",
         examples=[{"auto_store": True}],
     )
     limits: WorkflowLimits = Field(
-        default_factory=WorkflowLimits.empty,
+        default_factory=WorkflowLimits.model_construct,
         description="what an instance may do and spend",
         examples=[{"turns": 20, "usd": 2}],
     )
