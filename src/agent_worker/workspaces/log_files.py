@@ -1,8 +1,9 @@
 """Files that people read: channel, history and conversations, written after the commit, in order.
 
 The database is the record; a file is brought up to date from what it already holds, so a line is neither lost
-nor doubled however often we stop in between. What is said within a moment is written together, because each way to
-the files costs as much as a small step. A file that cannot be written is tried again at the next event.
+nor doubled however often we stop in between. What is said in a workspace within a moment is written together, because
+each way to the files costs as much as a small step; a conversation is written at once, because its agent looks it up
+there. A file that cannot be written is tried again at the next event.
 """
 
 from __future__ import annotations
@@ -124,6 +125,8 @@ class LogFiles:
         if target in self._places:
             self._behind[target] = None
             self._idle.clear()
+            if target.workspace is None:
+                return self._begin()
             self._timer = self._timer or asyncio.get_running_loop().call_later(SOON, self._begin)
 
     def _begin(self) -> None:
