@@ -125,7 +125,7 @@ class LogFiles:
         if target in self._places:
             self._behind[target] = None
             self._idle.clear()
-            if target.workspace is None:
+            if target.workspace is None or not self._written.get(target):  # by the first line others know the folder
                 return self._begin()
             self._timer = self._timer or asyncio.get_running_loop().call_later(SOON, self._begin)
 
