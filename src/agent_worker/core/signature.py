@@ -15,6 +15,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
@@ -52,10 +53,13 @@ class Signature:
     @cached_property
     def _fields(self) -> tuple[dict[str, Any], dict[str, type]]:
         """The type and the default of each argument, `...` for none; and what `requests` tells."""
-        hints = get_type_hints(self._function, include_extras=True)
+        parameters = list(inspect.signature(self._function).parameters.values())[self._skip :]
+        # Only theirs are made out: those of the first ones, and of what is returned, would take most of the time.
+        written = SimpleNamespace(__annotations__={each.name: each.annotation for each in parameters})
+        hints = get_type_hints(written, inspect.unwrap(self._function).__globals__, include_extras=True)
         fields: dict[str, Any] = {}
         requests: dict[str, type] = {}
-        for parameter in list(inspect.signature(self._function).parameters.values())[self._skip :]:
+        for parameter in parameters:
             if (request := _flat(hints[parameter.name])) is not None:
                 requests[parameter.name] = request
                 fields |= _fields_of(request)
