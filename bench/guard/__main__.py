@@ -22,12 +22,18 @@ WRITTEN = "Written by `uv run python bench/guard --write docs/figures/guard.md`.
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", help="promises, separated by commas")
-    parser.add_argument("--model", help="that the last section is measured with; its key is in the environment")
+    parser.add_argument(
+        "--model", action="append", help="that a section is measured with, also several; its key is in the environment"
+    )
     parser.add_argument("--write", type=Path, help="also write the page here")
     options = parser.parse_args()
     names = options.only.split(",") if options.only else PROMISES
-    given = {"with_model": {"model": options.model}}
-    sections = [import_module(f"guard.{name}").measure(**given.get(name, {})).markdown() for name in names]
+    given = {"with_model": [{"model": model} for model in options.model or (None,)]}
+    sections = [
+        import_module(f"guard.{name}").measure(**arguments).markdown()
+        for name in names
+        for arguments in given.get(name, [{}])
+    ]
     page = "\n".join(["# What the Guard promises\n", WRITTEN, *sections])
     print(page)
     if options.write:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from agent_worker.agents.examination import exams
 from agent_worker.agents.learning import ANSWER, LESSON, SYSTEM, transcript
 from agent_worker.agents.model_judge import BYTES, REQUESTS, JudgeBudget, ModelJudge, tokens_of
 from agent_worker.backends.backend import Call, PastStep, Reply, StepSink, Turn
@@ -31,8 +32,8 @@ MOST_CALLS, MOST_TOKENS = 2, 1_500
 WORDS = ("the", "parser", "reads", "line", "by", "line", "größer", "配置", "x=1;", "deploys", "on", "mondays", "\n")
 ABOUT = (
     f"{RUNS:,} scripted runs, from one word to a hundred kilobytes, each of which learns and then asks every kind of "
-    f"small question there is, twice, with texts of that length. A request is counted with a token for every {BYTES} "
-    "bytes, and with all that its answer may hold."
+    "small question there is, and a paper of the examination, twice, with texts of that length. A request is counted "
+    f"with a token for every {BYTES} bytes, and with all that its answer may hold."
 )
 
 
@@ -68,7 +69,7 @@ async def _run(dice: random.Random, words: int, home: Root) -> list[int]:
     """The sizes of all requests of one run whose texts have so many words."""
     model = Counting()
     budget = JudgeBudget(GuardModel().budget - LESSON, REQUESTS - 1)
-    judge = ModelJudge(model, "fake/judge", "r_1", budget, _yes, nullcontext, lambda usage, name: None, _noted)
+    judge = ModelJudge(model, "fake/judge", "r_1", budget, _yes, nullcontext, lambda usage, name: None, _noted, None)
     for _ in range(2):
         await _ask_everything(judge, dice, words, home)
     return [_lesson(dice, words), *model.sizes]
@@ -76,7 +77,10 @@ async def _run(dice: random.Random, words: int, home: Root) -> list[int]:
 
 async def _ask_everything(judge: judging.Judge, dice: random.Random, words: int, home: Root) -> None:
     entry = MemoryEntry(_talk(dice, 3).replace("\n", " "), _talk(dice, words), "working")
+    papers = [paper for exam in exams().values() for paper in exam.papers]
+    paper = dice.choice(papers)
     questions = [
+        lambda: judge.ask("same", "examination", paper.system, paper.prompt, answer=paper.answer),
         lambda: judging.worded(judge, _talk(dice, words), [entry.value] * 5),
         lambda: judging.verdicts(judge, [(entry, entry)] * 5),
         lambda: judging.summary(judge, home, entry),

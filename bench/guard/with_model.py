@@ -4,12 +4,11 @@ The everyday claims of data/claims.yaml, put to agents in the real ring by `memo
 of what was known, what says the same stays one, what only looks alike stays apart. Once by rules alone, and once with
 the model, which is asked over HTTP by the same judge as always, within the same budget. It costs a few cents.
 
-    uv run python bench/guard/with_model.py anthropic/claude-haiku-5-5        with its key in the environment
+    uv run python bench/guard --only with_model --model anthropic/claude-haiku-5-5
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import tempfile
@@ -33,19 +32,21 @@ from guard.promise import Bar, Promise
 
 KINDS = {
     "updates": "news that took its place",
+    "changed": "news in other words that took its place",
     "again": "facts told again that stayed one",
-    "apart": "facts that stayed apart",
+    "reworded": "facts told again in other words that stayed one",
+    "apart": "facts about two things that stayed apart",
+    "beside": "facts about one thing that stayed side by side",
 }
+UPDATES, SAME = ("updates", "changed"), ("again", "reworded")  #: all others stay as they are
 ABOUT = (
     "The everyday claims of bench/data/claims.yaml again, this time remembered by agents in the real ring, by rules "
-    "alone and with a model for small questions, which is asked over HTTP within its budget."
+    "alone and with a model for small questions, which is asked over HTTP within its budget. It is examined first, and "
+    "not asked what it cannot judge."
 )
 NOT_MEASURED = (
-    "**Not measured with a real model: no key was there when this page was written.** "
-    "`uv run python bench/guard --model anthropic/claude-haiku-5-5`, with its key in the environment, puts the "
-    "everyday claims to agents by rules alone and with that model, and writes both beside what it cost. That the way "
-    "there works, over HTTP and within the budget, is tested with a judge that is played and errs in one of seven "
-    "answers (tests/bench/test_guard_model.py); how well a real one judges is not known from that."
+    "**Not measured with a real model: none was named when this page was written.** bench/README.md says how to "
+    "measure with one, also with a small one on your own machine."
 )
 
 
@@ -63,6 +64,7 @@ class Counted:
     requests: list[int] = field(default_factory=list)  #: of each run
     tokens: list[int] = field(default_factory=list)
     usd: float = 0.0
+    examined: list[str] = field(default_factory=list)  #: what the model may decide in the end
 
 
 def cases() -> list[Case]:
@@ -87,17 +89,18 @@ def compared(model: str, every: list[Case], rules: Counted, with_it: Counted) ->
         for half in claims.HALVES:
             there = sum((case.kind, case.half) == (kind, half) for case in every)
             before, after = rules.good[kind, half], with_it.good[kind, half]
-            bars.append(Bar(f"{what}, {half}", f"{after} of {there} (by rules {before})"))
+            bars.append(Bar(f"{what}, {half}", f"{after} of {there}", f"≥ {before}, by rules", after >= before))
     right, by_rules = with_it.good.total(), rules.good.total()
-    bars.append(Bar("right in all", f"{right} of {len(every)}", f"> {by_rules}, by rules", right > by_rules))
+    bars.append(Bar("right in all", f"{right} of {len(every)}", f"≥ {by_rules}, by rules", right >= by_rules))
     most, budget = max(with_it.requests), GuardModel().budget
     largest, median = max(with_it.tokens), sorted(with_it.tokens)[len(with_it.tokens) // 2]
     bars += [
         Bar("requests a run", f"{most} at most, {sum(with_it.requests)} in all", f"≤ {REQUESTS}", most <= REQUESTS),
         Bar("tokens a run", f"{largest:,} at most (median {median:,})", f"≤ {budget:,}", largest <= budget),
         Bar("cost in all", f"{with_it.usd:.4f} USD"),
+        *(Bar("the model", told) for told in with_it.examined),
     ]
-    return Promise("with a model", f"{ABOUT} The model was `{model}`.", bars)
+    return Promise(f"with {model}", f"{ABOUT} The model was `{model}`.", bars)
 
 
 async def played(every: list[Case], model: str | None) -> Counted:
@@ -136,6 +139,7 @@ async def _play(service: Service, root: Path, agent: str, case: Case, found: Cou
     found.requests.append(judged.requests if judged else 0)
     found.tokens.append(judged.tokens if judged else 0)
     found.usd += judged.usd if judged else 0.0
+    found.examined = judged.examined if judged else []
 
 
 def _held(home: Root) -> set[str]:
@@ -144,16 +148,6 @@ def _held(home: Root) -> set[str]:
 
 def _is_right(case: Case, held: set[str]) -> bool:
     known, new = case.known[1], case.new[1]
-    match case.kind:
-        case "updates":
-            return held == {new}
-        case "again":
-            return len(held) == 1
-        case _:
-            return held == {known, new}
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("model", help="such as anthropic/claude-haiku-5-5")
-    print(measure(parser.parse_args().model).markdown())
+    if case.kind in UPDATES:
+        return held == {new}
+    return len(held) == 1 if case.kind in SAME else held == {known, new}

@@ -90,6 +90,41 @@ async def test_Q8_a_second_empty_answer_to_a_direct_message_is_a_failure_and_its
     assert "its answer was empty" in (await team.thread("alice"))[-1].text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "my_status_set", "arguments": {"status": "busy"}}',
+        '```json\n{{"name": "my_status_set", "arguments": {"status": "busy"}}}}\n```',
+        '<tool_call>\n{"name": "my_status_set", "arguments": {}}\n</tool_call>',
+    ],
+)
+async def test_Q8_a_call_that_a_model_writes_as_text_is_no_answer(team: Team, text: str) -> None:
+    """As small models and simple servers do that cannot call tools."""
+    team.backends["alice"].then(says(text), says("it is green"))
+    await team.post("user", "@alice is the build green?")
+    await team.elapse(5)
+    assert (await team.texts())[1:] == ["it is green"]
+    team.backends["alice"].then(says(text), says(text))
+    await team.post("user", "@alice and now?")
+    await team.elapse(60)
+    (notice,) = [m.text for m in await team.messages() if m.kind == "system"]
+    assert notice.startswith("alice failed: it wrote a call of my_status_set as text")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "alice", "arguments": {}}',
+        'A call looks like this: {"name": "my_status_set", "arguments": {}}',
+    ],
+)
+async def test_an_answer_that_speaks_of_a_call_is_an_answer(team: Team, text: str) -> None:
+    team.backends["alice"].then(says(text))
+    await team.post("user", "@alice what does a call look like?")
+    await team.still()
+    assert (await team.texts())[1:] == [text]
+
+
 async def test_an_empty_answer_after_tool_calls_ends_the_work_quietly(team: Team) -> None:
     team.backends["alice"].then(calls("my_status_set", status="noted"), says(""))
     await team.post("user", "@alice for your information")

@@ -63,7 +63,7 @@ async def test_the_answer_is_worded_cited_and_charged(tmp_path: Path, clock: Tes
     words = Words()
     async with team_with(tmp_path, clock, words) as team:
         assert await asked(team, "when are the deploys?") == [
-            "They deploy on Mondays.\n(from deploys [bob, working.yaml])"
+            "They deploy on Mondays.\n- deploys: on Mondays after the review [bob, working.yaml]"
         ]
         (row,) = await team.read(stored.ledger, model="fake/words")
     assert (row["input"], row["output"]) == (90, 12)
@@ -123,6 +123,6 @@ async def test_L1_nothing_is_worded_with_money_that_is_spent() -> None:
         raise AssertionError(what)
 
     charge = lambda usage, model: spent.append(usage)  # noqa: E731
-    judge = ModelJudge(words, "fake/words", "r_1", JudgeBudget(1500), never, nullcontext, charge, nobody)
+    judge = ModelJudge(words, "fake/words", "r_1", JudgeBudget(1500), never, nullcontext, charge, nobody, None)
     assert await worded(judge, "when?", ["deploys: on Mondays"]) == ""
     assert (words.turns, spent) == ([], [])

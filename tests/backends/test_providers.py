@@ -88,6 +88,13 @@ def test_openai_itself_speaks_responses_and_its_imitators_chat() -> None:
     assert go("openai/x", env={**ENV, "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}).speaks == "chat"
 
 
+def test_a_local_server_that_imitates_openai_is_told_the_limit_in_the_field_that_all_know() -> None:
+    assert go("openai-chat/x").quirks.limit == "max_completion_tokens"
+    for name in ("openai", "openai-chat", "llamacpp"):
+        env = {**ENV, "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
+        assert go(f"{name}/x", env=env).quirks.limit == "max_tokens"
+
+
 def test_the_address_of_an_anthropic_endpoint_loses_the_version_that_is_part_of_its_path() -> None:
     endpoint = Endpoint("anthropic", "https://llm.example/v1", "$MY_KEY")
     assert go("claude-x", endpoint).base_url == "https://llm.example"

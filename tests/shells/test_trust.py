@@ -117,7 +117,7 @@ async def test_trust_shows_approves_and_revokes_for_one_agent(lone: Terminal) ->
     listed = (await run(lone, "trust", "list")).stdout
     assert listed == "bob follows the skills in tips and may run what is in them\n"
     assert (await run(lone, "trust", "revoke", "bob")).stdout == "taken back: 1 approval\n"
-    assert (await run(lone, "trust", "list")).stdout.startswith("nothing")
+    assert (await run(lone, "trust", "list")).stdout.startswith("you have approved nothing here")
     assert (await run(lone, "ask", "bob", "hello")).returncode == 2
     both = await run(lone, "trust", "revoke", "--yes")
     nobody = await run(lone, "trust", "carol")

@@ -7,7 +7,7 @@ in run_begin.py or run_end.py.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from agent_worker.agents import prompt, prompt_data, run_begin, run_end
 from agent_worker.agents.admission import Admission
+from agent_worker.agents.examination import Examiner
 from agent_worker.agents.guarding import guarding
 from agent_worker.agents.learning import LESSON, LearningMeans, WorkDone, learn
 from agent_worker.agents.loop_context import LoopContext
@@ -39,6 +40,7 @@ from agent_worker.core.errors import (
     StorageFault,
 )
 from agent_worker.core.failpoints import failpoint
+from agent_worker.core.later import pattern
 from agent_worker.memory import outside_words
 from agent_worker.memory.memory import MemoryEntry
 from agent_worker.tools.tool import RunIdentity, Tool, ToolContext
@@ -117,7 +119,7 @@ class RunSteps:
             async for outcome in outcomes:
                 match outcome:
                     case Finished(step, reply):
-                        _refuse_empty(reply, recorder)
+                        _refuse_empty(reply, recorder, {each.name for each in turn.tools})
                         await recorder.all_said()
                         outside = recorder.origin_of(reply.text)
                         more = await self._write(
@@ -270,6 +272,7 @@ class RunSteps:
             partial(self._admission.key_pass.one_request, terms.credential),
             partial(self._charge, job),
             partial(self._write, run_begin.note_judged, job),
+            Examiner(self._database, self._loop_context.clock, terms.model, terms.credential, job.fence.agent),
         )
 
     def _charge(self, job: Assignment, usage: Usage, model: str) -> None:
@@ -327,11 +330,23 @@ class NotJoined(Exception):
         self.workspace = workspace
 
 
-def _refuse_empty(reply: Reply, recorder: RunRecorder) -> None:
-    """No text and no call is a model that failed. After calls it is an agent that has done its work, and is silent."""
-    if reply.text.strip() or recorder.has_acted:
+#: How a model that cannot call tools, or whose server does not understand it, writes a call into its answer.
+_WRITTEN_CALL = pattern(r'\W*(?:json|tool_calls?|function)?\W*name"\s*:\s*"(\w+)"\s*,\s*"(?:arguments|parameters)"\s*:')
+
+
+def _refuse_empty(reply: Reply, recorder: RunRecorder, tools: Collection[str]) -> None:
+    """No text and no call is a model that failed. After calls it is an agent that has done its work, and is silent.
+
+    A call that is written out as text is no answer either: nobody made it, and nobody wants to read it.
+    """
+    written = _WRITTEN_CALL.match(reply.text)
+    called = written[1] if written and written[1] in tools else ""
+    if recorder.has_acted or (reply.text.strip() and not called):
         return
     recorder.spent(reply.usage)
+    if called:
+        hint = "its model, or the server that runs it, cannot call tools: use another one"
+        raise EmptyAnswer(f"it wrote a call of {called} as text and said nothing else", hint=hint)
     raise EmptyAnswer("its answer was empty", hint="try again, or use another model")
 
 

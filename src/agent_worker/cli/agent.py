@@ -155,6 +155,8 @@ def _tell_judged(judged: dict[str, Any] | None) -> None:
     model = judged["with_model"] or "none now"
     asked = plural(judged["requests"], "small question")
     echo(f"  judged by a model in {plural(judged['days'], 'day')}: {asked} ({cost}; with {clean(model)})")
+    for each in judged["examined"]:
+        echo(f"    it {clean(each)}")
     for each in judged["questions"]:
         echo(f"    {clean(each)[:200]}")
 

@@ -163,7 +163,7 @@ def _list(approved: Sequence[dict[str, Any]], as_json: bool) -> None:
     for each in approved:
         echo(clean(each["what"]))
     if not approved:
-        echo("nothing here needs your approval or has it")
+        echo("you have approved nothing here")
 
 
 def _revoke(whose: dict[str, Any], as_json: bool) -> None:

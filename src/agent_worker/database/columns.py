@@ -77,6 +77,7 @@ PLAIN: Mapping[str, Mapping[str, str]] = {
     "audit": {
         **{"project": ID, "agent": ID, "who": NAME, "deed": ONE_OF, "salt": ID, "words": ID, "run": ID, "seal": ID},
     },
+    "examination": {"project": ID, "judge": ID, "task": ONE_OF},
     "outside_words": {"project": ID, "mark": ID, "run": ID},
     "sealed": {"project": ID, "seal": ID},
     "event": {"project": ID, "workspace": ID},

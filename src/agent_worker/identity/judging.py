@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from agent_worker.core.errors import BadInput
-from agent_worker.core.later import pattern
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.identity.change import Change, Evidence
 from agent_worker.identity.corrections import as_correction, content
 from agent_worker.memory.judging import ASKED, Judge, cut, question_id
@@ -33,16 +33,35 @@ def probe_id(question: str, answer: str) -> str:
     return question_id("probe", question, answer)
 
 
+@dataclass(frozen=True, slots=True)
+class ProbeQuestion:
+    """Some principles, and the answer that keeps them or does not."""
+
+    principles: tuple[str, ...]
+    shown: str
+
+    @property
+    def prompt(self) -> str:
+        lines = "\n".join(f"{n}. {cut(each, 120)}" for n, each in enumerate(self.principles, start=1))
+        return f"{cut(lines, ASKED // 2)}\n\nThe answer:\n{cut(self.shown, ASKED // 2)}"
+
+    @property
+    def answer(self) -> int:
+        return 8 * len(self.principles) + 10
+
+    def read(self, told: str) -> dict[str, str]:
+        """By principle: yes or no."""
+        found = {int(n): word for n, word in _LINE.findall(told.lower())}
+        return {each: found[n] for n, each in enumerate(self.principles, start=1) if n in found}
+
+
 async def probed(judge: Judge | None, questions: Sequence[str], answer: str) -> Mapping[str, str]:
     """Whether an answer keeps each of these principles, as it is kept: yes or no. Of what is unclear nothing."""
-    asked = questions[:MOST]
-    if judge is None or not asked or not answer.strip():
+    asked = ProbeQuestion(tuple(questions[:MOST]), answer)
+    if judge is None or not asked.principles or not answer.strip():
         return {}
-    lines = "\n".join(f"{n}. {cut(each, 120)}" for n, each in enumerate(asked, start=1))
-    prompt = f"{cut(lines, ASKED // 2)}\n\nThe answer:\n{cut(answer, ASKED // 2)}"
-    told = await judge.ask("probe", "; ".join(asked), KEPT, prompt, answer=8 * len(asked) + 10)
-    found = {int(n): word for n, word in _LINE.findall(told.lower())}
-    return {probe_id(each, answer): found[n] for n, each in enumerate(asked, start=1) if n in found}
+    told = await judge.ask("probe", "; ".join(asked.principles), KEPT, asked.prompt, answer=asked.answer)
+    return {probe_id(each, answer): word for each, word in asked.read(told).items()}
 
 
 async def worded(judge: Judge | None, change: Change, evidence: Sequence[Evidence]) -> Change:

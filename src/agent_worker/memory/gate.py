@@ -79,10 +79,11 @@ def author(value: str, said: Iterable[tuple[str, str]], *, outside: bool, heard:
 def near(entries: Iterable[MemoryEntry], claim: MemoryEntry) -> list[MemoryEntry]:
     """What a claim may be about too, and the rules are not sure: the nearest first.
 
-    Nothing for what they are sure about, and for what came from outside: whoever wrote that must not be heard here.
+    Nothing for what they are sure about: that it is known, or takes the place of something. Nothing for what came from
+    outside: whoever wrote that must not be heard here.
     """
     there = [each for each in entries if each.file != memory.ARCHIVE and not each.disputes and not each.is_of_others]
-    if claim.is_of_others or _repeated(there, claim):
+    if claim.is_of_others or _repeated(there, claim) or _against(there, claim, _own(there, claim.key)):
         return []
     said = facts(claim.value).words | facts(_words(claim.key)).words
     alike = {
@@ -145,17 +146,18 @@ def _said_of(there: Iterable[MemoryEntry], said: Mapping[str, Verdict], verdict:
 
 
 def _against(
-    there: Sequence[MemoryEntry], claim: MemoryEntry, own: MemoryEntry | None, said: Mapping[str, Verdict]
+    there: Sequence[MemoryEntry],
+    claim: MemoryEntry,
+    own: MemoryEntry | None,
+    said: Mapping[str, Verdict] = MappingProxyType({}),
 ) -> MemoryEntry | None:
-    """What a claim that nobody has made before says otherwise than; `said` is what a model says of entries."""
+    """What a claim that nobody has made before says otherwise than: by rules, else by what a model `said`."""
     if own and not own.disputes:
         return own
-    if replaced := _said_of(there, said, "update"):
-        return replaced
     held = [entry for entry in there if not entry.disputes]
     slots = (entry for entry in held if slot(entry.key) == slot(claim.key))
-    updated = (entry for entry in held if said.get(entry.key) != "both" and _is_update(entry, claim))
-    return next((entry for entry in (*slots, *updated)), None)
+    updated = (entry for entry in held if _is_update(entry, claim))
+    return next((entry for entry in (*slots, *updated)), None) or _said_of(there, said, "update")
 
 
 def _past(entries: Iterable[MemoryEntry]) -> list[MemoryEntry]:

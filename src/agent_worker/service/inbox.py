@@ -81,6 +81,7 @@ CAN: dict[str, list[str]] = {
     "sharing": ["dismiss"],
     "check": ["approve", "deny"],
     "held": ["approve", "dismiss"],
+    "judge": ["dismiss"],
 }
 
 

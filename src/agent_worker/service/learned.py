@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+from agent_worker.agents import examination
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.registry import AgentRuntime
 from agent_worker.core.errors import AgentWorkerError
@@ -78,6 +79,7 @@ class Judged:
     usd: float
     estimated: bool
     questions: list[str]  #: the newest
+    examined: list[str]  #: what the model may decide and what not, once it was tried
 
 
 async def judged_lately(service: Service, loaded: LoadedProject, worker: AgentRuntime | None) -> Judged | None:
@@ -96,7 +98,16 @@ async def judged_lately(service: Service, loaded: LoadedProject, worker: AgentRu
         usd=cost["micros"] / 1e6,
         estimated=bool(cost["estimated"]),
         questions=[row["about"] for row in reversed(rows[-_SHOWN:])],
+        examined=await _examined(service, loaded, worker),
     )
+
+
+async def _examined(service: Service, loaded: LoadedProject, worker: AgentRuntime) -> list[str]:
+    if not worker.judge.model:
+        return []
+    judge = examination.judge_id(worker.judge.model, worker.judge.credential)
+    found = await service.read(loaded, examination.standings, judge, now=service.now())
+    return [each.told for each in found.values() if each.of]
 
 
 def _look_at_judged(tx: Transaction, agent: str, *, since: int) -> tuple[list[Row], Row]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 
+from agent_worker.agents.examination import Examiner
 from agent_worker.agents.model_judge import JudgeBudget, ModelJudge, tokens_of
 from agent_worker.agents.registry import AgentRuntime
 from agent_worker.backends.backend import Usage
@@ -69,7 +70,8 @@ async def _judge(service: Service, worker: AgentRuntime) -> ModelJudge | None:
 
     budget = JudgeBudget(worker.judge.round_tokens, 1)
     asking = partial(service.runtime.supervisor.key_pass().one_request, worker.judge.credential)
-    return ModelJudge(kit.words, worker.judge.model, ROUND, budget, allowed, asking, charge, note)
+    examiner = Examiner(database, service.runtime.clock, worker.judge.model, worker.judge.credential, worker.agent)
+    return ModelJudge(kit.words, worker.judge.model, ROUND, budget, allowed, asking, charge, note, examiner)
 
 
 def _has_budget(tx: Transaction, worker: AgentRuntime, *, now: int) -> bool:

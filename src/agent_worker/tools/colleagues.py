@@ -38,8 +38,7 @@ async def ask_agent(context: ToolContext, agent: str, question: str) -> str:
     await context.database.write(_note, context, name, members[name], question, found)
     lines = [f"- {entry.key}: {entry.value} [{name}, {entry.file}.yaml]" for entry in found.told]
     if lines and home and (answer := await _worded(context, home, question, found)):
-        cited = ", ".join(f"{entry.key} [{name}, {entry.file}.yaml]" for entry in found.told)
-        return f"{answer}\n(from {cited})"
+        lines = [answer, *lines]  # a model may leave out what matters: what it is from stands beneath
     return "\n".join(lines) or f"{name} shares nothing about that. You can ask in the channel: @{name} …"
 
 

@@ -32,6 +32,7 @@ Kind = Literal[
     "sharing",
     "check",
     "held",
+    "judge",
 ]
 
 

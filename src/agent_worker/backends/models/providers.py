@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from difflib import get_close_matches
 from typing import Literal
 from urllib.parse import urlsplit
@@ -269,7 +269,8 @@ def _route(spec: str, endpoint: Endpoint, env: Mapping[str, str], approval: Appr
         variable=variable,
         foreign=foreign,
         local=approval.local or not foreign,
-        quirks=provider.quirks,
+        # One's own server that imitates OpenAI may not know OpenAI's newer field, and would answer without an end.
+        quirks=replace(provider.quirks, limit=PLAIN.limit) if is_local(base_url) else provider.quirks,
         headers={} if foreign else _own_headers(provider, env),
         free=provider.own and is_local(base_url),
     )

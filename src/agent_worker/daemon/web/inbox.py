@@ -34,6 +34,7 @@ _TITLES = {
     "check": "does it still hold?",
     "held": "its own files changed while its program worked: was it you?",
     "sharing": "keeps back something that it shares",
+    "judge": "its model for small questions failed a test",
     "feedback": "reports what got in its way",
     "soul": "may change who it is",
     "drift": "no longer acts as it used to",

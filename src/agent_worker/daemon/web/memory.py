@@ -80,7 +80,8 @@ def _judged(judged: Judged) -> Html:
     asked, days = plural(judged.requests, "small question"), plural(judged.days, "day")
     cost = money(judged.usd, judged.estimated)
     model = judged.with_model or "none now"
-    return h("p", f"Judged by a model in {days}: {asked}, {cost}, with {model}.", class_="less")
+    tried = "".join(f" It {each}." for each in judged.examined)
+    return h("p", f"Judged by a model in {days}: {asked}, {cost}, with {model}.{tried}", class_="less")
 
 
 def _learned(learned: Learned) -> Html:

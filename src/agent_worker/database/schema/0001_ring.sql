@@ -434,7 +434,7 @@ create table inbox_item (
   agent text,
   kind text not null,                       -- mention | question | approval | vote | veto | failure | dead | limit |
                                             -- conflict | space | control | feedback | soul | drift | dispute |
-                                            -- sharing | check | held
+                                            -- sharing | check | held | judge
   ref text not null,                        -- what it is about: a message, instruction or document
   text text not null,
   n bigint not null,                        -- what people call it: counts in its project
@@ -466,6 +466,17 @@ create table audit (
 );
 create index audit_of on audit(project, agent, n);
 create index audit_run on audit(project, run, deed);
+
+create table examination (                  -- how models that decide small questions answered those we know the answer of
+  project text not null,
+  judge text not null,                      -- SHA-256 of the model, its address and the papers
+  task text not null,                       -- the kind of question
+  paper integer not null,
+  right_ones integer not null,
+  harmful integer not null,                 -- wrong, so that something would have been lost
+  at bigint not null,
+  primary key (project, judge, task, paper)
+);
 
 create table outside_words (                -- sentences that may come from outside our workspaces, wherever they stand
   project text not null,
