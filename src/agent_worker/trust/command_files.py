@@ -9,6 +9,7 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -50,8 +51,11 @@ class Places:
 
     def in_path(self, name: str) -> dict[str, None]:
         """Where PATH leads into the project (`.venv/bin`), a plain name may be one of its files."""
-        folders = [folder for folder in search_path() if self._lies_in(os.path.realpath(folder))]
-        return self.files(Word(tuple(os.path.join(folder, name) for folder in folders)))
+        return self.files(Word(tuple(os.path.join(folder, name) for folder in self._path)))
+
+    @cached_property
+    def _path(self) -> list[str]:
+        return [folder for folder in search_path() if self._lies_in(os.path.realpath(folder))]
 
     def files(self, word: Word, *, missing: bool = False) -> dict[str, None]:
         """Those candidates that are files of the project."""
