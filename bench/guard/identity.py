@@ -182,14 +182,16 @@ async def _play(team: Instance, agent: str, turn: Turn) -> None:
     runtime.registry.worker(agent).kit.get()
     used = [calls(turn.uses, title="what I did", text="some words about it")] if turn.uses else []
     runtime.backends.mocks["alice"].then(*used, says(turn.answer))
-    with runtime.bus.subscribe(lambda event: isinstance(event, Ended)) as ended:
-        now = runtime.clock.micros()
-        if turn.by == "user":
-            await team.database.write(routing.tell_agent, agent, turn.said, now=now)
-        else:
-            speech = routing.OutgoingMessage(team.id, turn.by, turn.said, hop=1)
-            await team.database.write(routing.say, speech, now=now)
-        await anext(ended)
+    ended = asyncio.Event()
+    stop = runtime.bus.listen(lambda _: ended.set(), Ended)
+    now = runtime.clock.micros()
+    if turn.by == "user":
+        await team.database.write(routing.tell_agent, agent, turn.said, now=now)
+    else:
+        speech = routing.OutgoingMessage(team.id, turn.by, turn.said, hop=1)
+        await team.database.write(routing.say, speech, now=now)
+    await ended.wait()
+    stop()
     await runtime.supervisor._loops[agent].free.wait()  # what follows the answer is part of it here
 
 

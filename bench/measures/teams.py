@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -54,9 +55,11 @@ async def say(team: Instance, text: str) -> None:
 
 async def ask(team: Instance, text: str) -> None:
     """Until the run that it causes has ended."""
-    with team.runtime.bus.subscribe(lambda event: isinstance(event, Ended)) as ended:
-        await say(team, text)
-        await anext(ended)
+    ended = asyncio.Event()
+    stop = team.runtime.bus.listen(lambda _: ended.set(), Ended)
+    await say(team, text)
+    await ended.wait()
+    stop()
 
 
 @contextmanager

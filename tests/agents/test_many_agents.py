@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.effort import effort
 
 from agent_worker.compose import RuntimeSettings, open_runtime
+from agent_worker.core.events import Ended
 from agent_worker.definitions.project import ProjectFiles, load_project
 from agent_worker.service.messages import put_question
 from agent_worker.workflows.runtime import Runtime
@@ -79,8 +80,9 @@ async def test_after_a_kill_those_with_work_are_woken_and_nobody_else(tmp_path: 
             await write(routing.tell_agent, loaded.agents[name], "hello", now=runtime.clock.micros())
     async with open_runtime(settings) as runtime:
         loaded = await runtime.loader.load(files)
-        with runtime.bus.subscribe(lambda event: event.event == "ended") as ended:
-            await runtime.supervisor.wake_all()
-            assert {(await anext(ended)).name for _ in range(2)} == {"agent4", "agent17"}  # type: ignore[attr-defined]
+        ended: asyncio.Queue[Ended] = asyncio.Queue()
+        runtime.bus.listen(ended.put_nowait, Ended)
+        await runtime.supervisor.wake_all()
+        assert {(await ended.get()).name for _ in range(2)} == {"agent4", "agent17"}
         assert sorted(equipped(runtime)) == ["agent17", "agent4"]
         assert loops() == 2

@@ -28,19 +28,20 @@ from agent_worker.daemon.web import documents as document_pages
 from agent_worker.daemon.web.conversation import PAGE
 from agent_worker.daemon.web.inbox import inbox_view
 from agent_worker.daemon.web.proposals import proposal_views
-from agent_worker.daemon.web.prose import LONGEST, LONGEST_CODE, code, made_prose, prepared, prose
-from agent_worker.daemon.web.rendering import (
-    ENTRY,
+from agent_worker.daemon.web.prose import (
     FEW,
     LIGHT,
     LINES,
+    LONGEST,
+    LONGEST_CODE,
     LOOKS,
-    WAITING,
-    Rendering,
-    RenderJob,
-    end_rendering,
+    code,
     is_light,
+    made_prose,
+    prepared,
+    prose,
 )
+from agent_worker.daemon.web.rendering import ENTRY, WAITING, Rendering, RenderJob, end_rendering
 from agent_worker.service import documents, memory
 from agent_worker.service.documents import COMPARED, LONGEST_CHANGE, _difference
 from agent_worker.service.service import Service

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from agent_worker.cli.call import ALLOW, call, here, workflows
+from agent_worker.cli.call import AllowOption, call, here, workflows
 from agent_worker.cli.output import as_json_option, clean, echo, tell_json
 from agent_worker.core.errors import AgentWorkerError, BadInput, Untrusted
 from agent_worker.core.remote import is_remote
@@ -48,11 +48,13 @@ def subject(name: str) -> dict[str, Any]:
 def trust_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Gives a command that has work done by an agent the option --trust."""
     told = "Allow what this agent can execute, without asking."
-    return click.option("--trust", is_flag=True, expose_value=False, callback=_remember, help=told)(command)
+    return click.option("--trust", cls=_TrustOption, is_flag=True, expose_value=False, help=told)(command)
 
 
-def _remember(context: click.Context, parameter: click.Parameter, given: bool) -> None:
-    context.meta[ALLOW] = partial(_allow, given=given)
+class _TrustOption(AllowOption):
+    def allows(self, agent: str) -> bool:
+        source = click.get_current_context().get_parameter_source("trust")
+        return _allow(agent, given=source is ParameterSource.COMMANDLINE)
 
 
 def _allow(name: str, *, given: bool) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -22,7 +22,13 @@ from agent_worker.core.errors import AgentWorkerError, Untrusted
 from agent_worker.core.provider_variables import brought_by
 
 _answered = [False]  # has a daemon been found?
-ALLOW = "agent_worker.allow"  #: in the meta of a command: asks about what an agent may not do yet; takes its name
+
+
+class AllowOption(click.Option):
+    """The option of a command that may allow an agent what the daemon has just refused it."""
+
+    def allows(self, agent: str) -> bool:
+        raise NotImplementedError
 
 
 def call(method: str, path: str, /, *, timeout: float = 600.0, **arguments: Any) -> Any:
@@ -74,8 +80,8 @@ def _connected() -> Client:
 def _is_allowed(arguments: Mapping[str, Any]) -> bool:
     """Whether the person allows, here and now, what the daemon refused. Commands that ask declare `trust_option`."""
     context, name = click.get_current_context(silent=True), arguments.get("agent") or arguments.get("to")
-    ask: Callable[[str], bool] | None = context.meta.get(ALLOW) if context else None
-    return bool(ask and name and ask(name))
+    options = context.command.params if context and name else ()
+    return any(isinstance(each, AllowOption) and each.allows(str(name)) for each in options)
 
 
 def _keys() -> dict[str, str]:

@@ -1,12 +1,11 @@
 """What happened, told after it was committed, and the bus that tells it.
 
 An event is a hint to look, and a line in a live view; the database is the record. Listeners are called in
-the event loop, in the order of commits. A subscriber that does not keep up is closed, never waited for.
+the event loop, in the order of commits. How a client follows events, from where it was, is told in service/events.py.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -311,7 +310,7 @@ class InboxItemAdded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboxItemSettled(Event):
-    """The person has answered an item of the inbox, or dropped it."""
+    """The person has answered an item of the inbox, or dismissed it."""
 
     event = "settled"
     id: str
@@ -360,75 +359,25 @@ def _kinds(base: type[Event]) -> Iterator[type[Event]]:
         yield from _kinds(kind)
 
 
-class Lagging(Exception):
-    """This subscriber did not read fast enough and was closed; start again from what is stored."""
-
-
-class Subscription:
-    """Every event from the moment it was made, as an async iterator, to the end of the runtime.
-
-    Raises Lagging when it was too slow.
-    """
-
-    def __init__(self, bus: Bus, wanted: Callable[[Event], bool]) -> None:
-        self._bus = bus
-        self._wanted = wanted
-        self._queue: asyncio.Queue[Event | type[Exception]] = asyncio.Queue()
-
-    def offer(self, event: Event, *, capacity: int) -> bool:
-        """Hand over an event; False when the subscriber has fallen too far behind and gets nothing more."""
-        if not self._wanted(event):
-            return True
-        behind = self._queue.qsize() >= capacity
-        self._queue.put_nowait(Lagging if behind else event)
-        return not behind
-
-    def end(self) -> None:
-        """Tell the subscriber that nothing more will come."""
-        self._queue.put_nowait(StopAsyncIteration)
-
-    def __aiter__(self) -> Subscription:
-        return self
-
-    async def __anext__(self) -> Event:
-        event = await self._queue.get()
-        if isinstance(event, Event):
-            return event
-        self._queue.put_nowait(event)  # it ends for whoever else reads it, and however often it is asked
-        raise event
-
-    def close(self) -> None:
-        self._bus.drop(self)
-
-    def __enter__(self) -> Subscription:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
 class Bus:
-    def __init__(self, *, capacity: int = 1000) -> None:
-        self._capacity = capacity
+    """Calls listeners with what happened, in this process."""
+
+    def __init__(self) -> None:
         self._listeners: list[tuple[Callable[[Any], None], tuple[type[Event], ...]]] = []
         self._hearing: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}  # who hears which, found once
         self._by_agent: dict[str, list[Callable[[Any], None]]] = {}
-        self._subscribers: set[Subscription] = set()
         self._waiting: list[Callable[[], None]] = []
-        self._closed = False
 
     def when_closed(self, tell: Callable[[], None]) -> Callable[[], None]:
-        """For who waits for an event that will not come then. The returned function ends that."""
+        """Call `tell` when the bus closes, since nothing that is waited for will happen then. The returned function
+        ends that."""
         self._waiting.append(tell)
         return lambda: self._waiting.remove(tell) if tell in self._waiting else None
 
     def close(self) -> None:
-        """Tell all subscribers that nothing more will happen."""
-        self._closed = True
+        """Tell those who wait that nothing more will happen."""
         for tell in tuple(self._waiting):
             tell()
-        for subscription in tuple(self._subscribers):
-            subscription.end()
 
     def listen(self, listener: Callable[[E], None], *kinds: type[E]) -> Callable[[], None]:
         """Call `listener` with every event of these kinds (of all, if none is named) from now on; the returned function
@@ -468,22 +417,9 @@ class Bus:
             self._hearing[kind] = known
         return known
 
-    def subscribe(self, wanted: Callable[[Event], bool] = lambda _: True) -> Subscription:
-        subscription = Subscription(self, wanted)
-        self._subscribers.add(subscription)
-        if self._closed:
-            subscription.end()
-        return subscription
-
-    def drop(self, subscription: Subscription) -> None:
-        self._subscribers.discard(subscription)
-
     def publish(self, event: Event) -> None:
         for listener in (*self._who_hears(type(event)), *self._about(event)):
             try:
                 listener(event)
             except Exception:  # boundary: what is told was committed, and others wait for their answer
                 log.exception("a listener failed at %s", event.event)
-        for subscription in tuple(self._subscribers):
-            if not subscription.offer(event, capacity=self._capacity):
-                self.drop(subscription)

@@ -1,8 +1,8 @@
-"""The limits of a request that go on where an agent asks by a command or an editor's door, as a person would.
+"""The limits of a request go on where an agent asks by a command, or through an editor, as a person would.
 
-What an agent starts is told by its environment which run it belongs to, and every command of ours says so. Without
-that, a team that reaches itself would begin anew each time. It is no proof of anything: whoever leaves it out is
-somebody who has the daemon's own token, and is bounded by money.
+The environment of what an agent starts names its run, and every command of ours passes that on. Without it, a team that
+reaches itself would begin with fresh limits each time. It proves nothing: a caller who leaves it out has the daemon's
+own token, and is bounded by money.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from agent_worker.workspaces.routing import CarriedRoot
 _HOPS = WorkLimits().hops_per_root or 0
 
 
-async def cause_of(service: Service, loaded: LoadedProject, run: str | None) -> CarriedRoot | None:
-    """What a message comes from that such a command sends. Raises Refused where it has been passed on too often."""
-    found = await _cause(service, loaded, run) if run else None
+async def cause_of(service: Service, loaded: LoadedProject, run: str) -> CarriedRoot | None:
+    """The request that a run works on, for a message that it sends. Raises Refused after too many hops."""
+    found = await _cause(service, loaded, run)
     if found and found.hop >= _HOPS:
         told = f"an agent asks this, and it is {plural(_HOPS, 'hop')} away from the request that began it: no further"
         raise Refused(told, hint=f"agent-worker explain {run}")
@@ -46,14 +46,14 @@ def _of_run(tx: Transaction, run: str) -> Row | None:
     )
 
 
-def check_waits_for_itself(tx: Transaction, cause: CarriedRoot | None, agents: Sequence[str]) -> None:
-    """An agent does one thing at a time: who is at work on a request cannot be asked by what it started for it."""
-    for agent in agents if cause is not None and cause.root else ():
+def check_waits_for_itself(tx: Transaction, cause: CarriedRoot, agents: Sequence[str]) -> None:
+    """Refuse a message to an agent that is at work on this very request: an agent does one thing at a time."""
+    for agent in agents if cause.root else ():
         at_work = tx.one(
             """select 1 as one from run
                 where project = :project and agent = :agent and state = 'running' and root = :root""",
             agent=agent,
-            root=cause.root if cause else "",
+            root=cause.root,
         )
         if at_work:
             name = agent_rows.identity(tx, agent)["name"]

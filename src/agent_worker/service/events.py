@@ -24,7 +24,6 @@ from agent_worker.core.events import (
     Delta,
     Event,
     HookAccepted,
-    Lagging,
     Posted,
     Returned,
     Talked,
@@ -44,6 +43,10 @@ BYTES_BEHIND = 1024 * 1024
 _LIVE = frozenset({Delta.event, Called.event, Returned.event})
 _BATCH = 200  # events that one reader is given at once
 _BATCH_BYTES = 32 * 1024  # and their size: so much of each reader may hang in memory
+
+
+class Lagging(Exception):
+    """A reader did not read fast enough and hears nothing more; it begins again from what is stored."""
 
 
 @dataclass(frozen=True, slots=True)

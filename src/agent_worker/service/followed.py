@@ -14,10 +14,9 @@ from typing import Any, TypeVar
 
 from agent_worker.agents.waiting import Waiting
 from agent_worker.core.errors import AgentWorkerError, NotRunning
-from agent_worker.core.events import Lagging
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row
-from agent_worker.service.events import EventRecord, Filter, Follower, newest
+from agent_worker.service.events import EventRecord, Filter, Follower, Lagging, newest
 from agent_worker.service.operation import StreamItem
 from agent_worker.service.service import Service
 from agent_worker.workflows.summary import Summary

@@ -107,8 +107,9 @@ async def send(
     `cause` is the run of an agent that sends it by a command: the limits of what it works on go on.
     """
     loaded = await service.project(project)
-    await require_approved(service, loaded, to)
-    why = await cause_of(service, loaded, cause)
+    if "@" not in to:
+        await require_approved(service, loaded, to)
+    why = await cause_of(service, loaded, cause) if cause else None
     return await deliver(service.runtime, loaded, to, message, key=key, cause=why)
 
 
@@ -272,7 +273,8 @@ def hand_over(
     if to.workspace is None:
         agent = agent_id(loaded, to.agent or "")
         receipt = routing.tell_agent(tx, agent, text, now=now, key=key, cause=cause)
-        check_waits_for_itself(tx, cause, [agent])
+        if cause:
+            check_waits_for_itself(tx, cause, [agent])
         me = agent_rows.identity(tx, agent)
         return replace(receipt, woke=(str(me["name"]),), asleep=tuple(filter(None, [asleep(tx, me)])))
     workspace = workspace_rows.find_running(tx, to.workspace)
@@ -281,7 +283,8 @@ def hand_over(
         speech = replace(speech, root=cause.root, hop=cause.hop)
     receipt = routing.say(tx, speech, now=now, key=key)
     members = member_rows.members_in(tx, workspace["id"]) if receipt.woke else {}
-    check_waits_for_itself(tx, cause, [members[name] for name in receipt.woke])
+    if cause:
+        check_waits_for_itself(tx, cause, [members[name] for name in receipt.woke])
     called = (asleep(tx, agent_rows.identity(tx, members[name]), workspace) for name in receipt.woke)
     return replace(receipt, asleep=tuple(filter(None, called)))
 

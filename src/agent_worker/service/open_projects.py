@@ -111,6 +111,9 @@ class OpenProjects:
         return self._looked.path, self._looked.stamp
 
     def _look_at(self, root: str) -> tuple[Path, Stamp | None]:
+        known = self._open.get(path := Path(root))
+        if known and known.definitions.agent_files and _stamp(path, known.watched) == known.stamp:
+            return path, known.stamp  # with the same files in it, it is still the project that is asked for
         path = _project_at(root)
         known = self._open.get(path)
         # Before it is read: what changes meanwhile is seen the next time.

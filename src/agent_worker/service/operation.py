@@ -19,9 +19,9 @@ from typing import Any, Protocol, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter
 
+from agent_worker.core.errors import trouble_of
 from agent_worker.core.later import dataclass
 from agent_worker.core.signature import Signature
-from agent_worker.files.folder import disk_explained
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +73,20 @@ class Operation:
 
     async def call(self, service: FilesKeeper, given: dict[str, Any]) -> Any:
         """Plain data, ready for JSON."""
-        with disk_explained():
+        try:
             value = await self.function(service, **self.signature.check(given))
             await service.keep_files()  # before anybody is told that it is done
+        except OSError as error:
+            if told := trouble_of(error):
+                raise told from error
+            raise
         # A serializer made for its type is faster, and takes longer to make than a single value to serialize.
         serializer = self.result if isinstance(value, list) else _adapter(Any)
         return serializer.dump_python(value, mode="json")
 
     async def stream(self, service: object, given: dict[str, Any]) -> Stream:
         assert self.is_stream
-        with disk_explained():
-            begun: Stream = await self.function(service, **self.signature.check(given))
+        begun: Stream = await self.function(service, **self.signature.check(given))
         return begun
 
 

@@ -97,8 +97,9 @@ async def begin_work(service: Service, request: RunRequest) -> Followed:
     match request:
         case RunRequest(message=str(message), agent=str(agent), workflow=None, agents=None):
             loaded = await service.project(request.project)
-            await require_approved(service, loaded, agent, trust=request.trust)
-            cause = await cause_of(service, loaded, request.cause)
+            if "@" not in agent:
+                await require_approved(service, loaded, agent, trust=request.trust)
+            cause = await cause_of(service, loaded, request.cause) if request.cause else None
             give = say_and_follow if agent.startswith("@") else ask_and_follow
             return await give(service, loaded, agent, message, key=request.key, cause=cause)
         case RunRequest(workflow=str(workflow), agent=None, agents=None):

@@ -111,15 +111,17 @@ async def approve(
     return await _approve(service, _TrustSubject(loaded.project.root, powers, loaded), None)
 
 
-async def require_approved(service: Service, loaded: LoadedProject, to: str, *, trust: bool = False) -> None:
-    """Before an agent is written to: refuse at once what its run would be refused. `trust` approves it instead."""
-    address = await service.address(loaded, to)
-    if address.agent is None or address.workspace is not None or loaded.named(address.agent) not in loaded.agents:
-        return  # members were asked about when their workflow began
-    powers = await _powers_of(service, loaded, None, address.agent)
+async def require_approved(service: Service, loaded: LoadedProject, agent: str, *, trust: bool = False) -> None:
+    """Before an agent is written to directly: refuse at once what its run would be refused.
+
+    `trust` approves it instead. Members of a workspace were asked about when their workflow began.
+    """
+    if (known := loaded.agents.get(loaded.named(agent))) is None:
+        return  # whoever delivers the message says so
+    powers = await _powers_of(service, loaded, None, agent)
     if trust:
         await _approve(service, _TrustSubject(loaded.project.root, powers, loaded), None)
-    worker = service.runtime.registry.own(loaded.agents[loaded.named(address.agent)])
+    worker = service.runtime.registry.own(known)
     if worker is not None and worker.kit.made is not None:
         # What else was changed since it was made ready is refused where it is used: a skill when it is read.
         powers = tuple(power for power in powers if power.kind in ("program", "settings"))

@@ -1,6 +1,7 @@
 """When is a team quiet? When nothing is queued, running, waiting or put to the vote, and has not been for a moment.
 
-Decided by events, never by polling: each thing that happens there begins the moment anew.
+Decided by events, never by polling: whatever may begin work there, or end it, begins the moment anew. What is only said
+does not.
 """
 
 from __future__ import annotations
@@ -9,7 +10,20 @@ import asyncio
 
 from agent_worker.core.clock import Clock, sleep_unless
 from agent_worker.core.errors import NotRunning
-from agent_worker.core.events import AgentChanged, Bus, Decided, Delta, Ended, Event, WorkspaceChanged
+from agent_worker.core.events import (
+    AgentChanged,
+    Bus,
+    Decided,
+    Ended,
+    Event,
+    InboxItemAdded,
+    InboxItemSettled,
+    Proposed,
+    Queued,
+    Retrying,
+    Started,
+    WorkspaceChanged,
+)
 from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.definitions.settings import QUIET_MOMENT
 from agent_worker.proposals import store
@@ -20,6 +34,7 @@ from agent_worker.workspaces import workspace_rows, workspace_state
 MOMENT = QUIET_MOMENT  # seconds
 
 _MAY_END_WORK = (Ended, Decided, WorkspaceChanged)
+_MAY_BEGIN_WORK = (Queued, Started, Retrying, Proposed, InboxItemAdded, InboxItemSettled, AgentChanged)
 
 
 class QuietWatch:
@@ -34,7 +49,7 @@ class QuietWatch:
         self._turned = asyncio.Event()  # and it may have been the last there was to do
         self._over = False
         self.at_limit = asyncio.Event()  #: set while what is left waits at a limit until a person lets it go on
-        self._unlisten = bus.listen(self._hear)
+        self._unlisten = bus.listen(self._hear, *_MAY_END_WORK, *_MAY_BEGIN_WORK)
 
     def close(self) -> None:
         """Let go of whoever waits here."""
@@ -78,7 +93,7 @@ class QuietWatch:
         held_up = isinstance(event, AgentChanged) and event.state not in ("idle", "running")
         if isinstance(event, AgentChanged) and self.at_limit.is_set():
             self._stirred.set()
-        if held_up or (event.workspace == self._workspace and not isinstance(event, Delta)):
+        if held_up or event.workspace == self._workspace:
             self._stirred.set()
             if held_up or isinstance(event, _MAY_END_WORK):
                 self._turned.set()

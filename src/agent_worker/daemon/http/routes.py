@@ -19,12 +19,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from agent_worker.client.discovery import KEYS_HEADER, RUN_HEADER
-from agent_worker.core.errors import AgentWorkerError, TooBusy
+from agent_worker.core.errors import AgentWorkerError, TooBusy, trouble_of
 from agent_worker.core.ids import new_id
 from agent_worker.doors.errors import BadRequest, status_of
 from agent_worker.doors.event_stream import EventResponse
 from agent_worker.doors.request_body import check_texts, read_object
-from agent_worker.files.folder import disk_explained
 from agent_worker.service.operation import Operation
 from agent_worker.service.providers import bring
 from agent_worker.service.service import Service
@@ -138,20 +137,24 @@ def explained(endpoint: Endpoint) -> Endpoint:
 
     async def answer(request: Request) -> Response:
         try:
-            with disk_explained():
-                return await endpoint(request)
-        except AgentWorkerError as error:
-            redact = request.app.state.redact
-            headers = {"Retry-After": "1"} if isinstance(error, TooBusy) else None
-            told = {"code": error.code, "message": redact(error.message), "hint": redact(error.hint)}
-            slip = {"slip": asdict(error.slip)} if error.slip else {}
-            return JSONResponse({"error": told | slip}, status_of(error), headers)
-        except Exception:  # boundary
+            return await endpoint(request)
+        except Exception as error:  # boundary
+            known = trouble_of(error) if isinstance(error, OSError) else error
+            if isinstance(known, AgentWorkerError):
+                return _refusal(request, known)
             id = new_id("e")
             log.exception("%s %s failed: %s", request.method, request.scope["path"], id)
             return failure(500, "bug", f"this should not have happened: {id}", "agent-worker daemon logs")
 
     return answer
+
+
+def _refusal(request: Request, error: AgentWorkerError) -> Response:
+    redact = request.app.state.redact
+    headers = {"Retry-After": "1"} if isinstance(error, TooBusy) else None
+    told = {"code": error.code, "message": redact(error.message), "hint": redact(error.hint)}
+    slip = {"slip": asdict(error.slip)} if error.slip else {}
+    return JSONResponse({"error": told | slip}, status_of(error), headers)
 
 
 async def unrouted(request: Request, error: Exception) -> Response:

@@ -4,8 +4,9 @@ Two layers, because either may have a hole: the Markdown parser escapes all HTML
 cleaned to a short list of tags. No images (a picture is a request that leaves the machine), no ids and names (they
 could stand in for our own), no address but http, https and mailto.
 
-`prose` and `code` never work for long: what may take long they only look up (rendering.py), where a view has let it be
-made before (`await prepared(…)`), and otherwise show as it was written.
+`prose` and `code` never work for long. They render a text themselves only if it is too small and plain to be dangerous
+(`is_light`). Any other they look up (rendering.py), where a view has let it be made before (`await prepared(…)`), and
+otherwise show as it was written.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 from agent_worker.daemon.web.markup import Html, h
-from agent_worker.daemon.web.rendering import PATIENCE, RenderJob, is_light, rendering
+from agent_worker.daemon.web.rendering import PATIENCE, RenderJob, rendering
 
 LONGEST = 200_000  #: characters that are rendered; more is shown as it is
 LONGEST_CODE = 20_000  #: that are coloured
+LIGHT = 2000  #: characters
+LINES = 100  #: of a light text
+FEW = 40  #: signs in a light text that mean something to a parser
+LOOKS = 1000  #: signs × lines: a parser looks at every line once more for each list and quote that is open
 #: That are coloured: what people show each other. Others are shown plainly.
 LANGUAGES = frozenset(
     (
@@ -35,6 +40,8 @@ LANGUAGES = frozenset(
     )
 )
 
+_MEANINGFUL = str.maketrans("", "", "[]()!*_~`<>|&\\#+=@:-")
+_NUMBERED = re.compile(r"\d[.)](?=\s)")  # begins a list, also within another one
 _TAGS = {
     *("p", "br", "hr", "blockquote", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5", "h6"),
     *("em", "strong", "s", "code", "pre", "a", "span", "table", "thead", "tbody", "tr", "th", "td"),
@@ -74,12 +81,22 @@ def code(text: str, name: str) -> Html:
     return Html(made) if made is not None else h("pre", h("code", h("span", text)), tabindex=0)
 
 
+def is_light(text: str) -> bool:
+    """So small and so plain that rendering it here holds nobody up, whatever it is, nor a hundred like it."""
+    if len(text) > LIGHT or "```" in text or "~~~" in text:  # code is coloured by patterns
+        return False
+    lines = text.count("\n") + 1
+    signs = len(text) - len(text.translate(_MEANINGFUL)) + len(_NUMBERED.findall(text))
+    return lines <= LINES and signs <= FEW and signs * lines <= LOOKS
+
+
 async def prepared(
     *proses: str | tuple[str, tuple[str, ...]], files: Sequence[tuple[str, str]] = (), within: float = PATIENCE
 ) -> None:
     """Let what may take long be made, elsewhere: texts, some with whom they call, and files with their names."""
     pairs = [(each, ()) if isinstance(each, str) else each for each in proses]
-    await rendering().prepare([*_heavy(pairs), *_heavy_files(files)], within=within)
+    if jobs := [*_heavy(pairs), *_heavy_files(files)]:
+        await rendering().prepare(jobs, within=within)
 
 
 def prepared_now(proses: Iterable[tuple[str, tuple[str, ...]]]) -> None:

@@ -1,10 +1,10 @@
 """Texts that may take long to render are rendered by processes of their own, never by the one that answers.
 
 A parser of Markdown, or a pattern that colours code, can be made to work for minutes by a text of a few kilobytes, and
-in Python everybody else waits meanwhile. So what is rendered here is either too small and plain to be dangerous
-(`is_light`), or made by a process that has two seconds of computing time and is ended after it. What it made is kept by
-the hash of the text: one rendering for each revision, however often the page is loaded. What could not be made is shown
-as it was written. Above: prose.py says what is rendered, and how. Beside: renderer.py is that process.
+in Python everybody else waits meanwhile. So a process renders it that has two seconds of computing time and is ended
+after that. What it made is kept by the hash of the text: one rendering for each revision, however often the page is
+loaded. Above: prose.py says which texts these are, and shows what could not be made as it was written. Beside:
+renderer.py is that process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import hashlib
 import json
 import logging
 import os
-import re
 import select
 import subprocess
 import sys
@@ -32,10 +31,6 @@ from agent_worker.core.later import dataclass
 from agent_worker.processes.environment import safe_environment
 
 COMMAND = (sys.executable, "-P", "-m", "agent_worker.daemon.web.renderer")  # -P: nothing is imported from where we are
-LIGHT = 2000  #: characters
-LINES = 100  #: of a light text
-FEW = 40  #: signs in a light text that mean something to a parser
-LOOKS = 1000  #: signs × lines: a parser looks at every line once more for each list and quote that is open
 PROCESSES = 2  #: processes at once
 WAITING = 128  #: texts that wait for one of them; more are shown as they are
 PATIENCE = 5.0  #: seconds that one view waits for all its texts together
@@ -43,8 +38,6 @@ GIVEN_UP = 30.0  #: seconds that one process may take, however busy the machine 
 KEPT = 32 * 1024 * 1024  #: characters of what was made
 ENTRY = 500  #: as so many characters count a text's place among them, also where nothing could be made
 
-_MEANINGFUL = str.maketrans("", "", "[]()!*_~`<>|&\\#+=@:-")
-_NUMBERED = re.compile(r"\d[.)](?=\s)")  # begins a list, also within another one
 _CHUNK = 1024 * 1024
 
 log = logging.getLogger(__name__)
@@ -62,15 +55,6 @@ class RenderJob:
     def key(self) -> bytes:
         said = json.dumps([self.kind, self.about]).encode()
         return hashlib.sha256(said + b"\0" + self.text.encode(errors="surrogatepass")).digest()
-
-
-def is_light(text: str) -> bool:
-    """So small and so plain that rendering it here holds nobody up, whatever it is, nor a hundred like it."""
-    if len(text) > LIGHT or "```" in text or "~~~" in text:  # code is coloured by patterns
-        return False
-    lines = text.count("\n") + 1
-    signs = len(text) - len(text.translate(_MEANINGFUL)) + len(_NUMBERED.findall(text))
-    return lines <= LINES and signs <= FEW and signs * lines <= LOOKS
 
 
 class Rendering:
