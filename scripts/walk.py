@@ -36,24 +36,32 @@ if "watch" not in sys.argv:  # what is watched is to import its own only
 
 OURS = "agent_worker"
 TEA = ["yes", "no"]
-TAKEN = "agent_worker.agents.run_begin"  #: entered when work is taken from the queue: what was before is another's walk
+TAKEN = ("agent_worker.agents.run_begin", "begin")  #: takes work from the queue: what was before is another's walk
 
 
 def watch(out: Path, module: str, arguments: list[str]) -> None:
     """Be this program, and write down which of our modules are entered, between SIGUSR1 and SIGUSR2 if they come."""
     entered: dict[str, None] = {}
+    taken: list[str] = []  # since we began to watch
 
     def seen(frame: FrameType, event: str, _: object) -> None:
         name = str(frame.f_globals.get("__name__"))
-        if event == "call" and name.partition(".")[0] == OURS and name not in entered and not is_import(frame):
-            if name == TAKEN:
-                entered.clear()
+        if event != "call" or name.partition(".")[0] != OURS:
+            return
+        if (name, frame.f_code.co_name) == TAKEN and not taken:
+            taken.append(name)
+            entered.clear()
+        if name not in entered and not is_import(frame):
             entered[name] = None
 
     def write(*_: object) -> None:
         out.write_text("\n".join(entered))
 
-    signal.signal(signal.SIGUSR1, lambda *_: entered.clear())
+    def begin(*_: object) -> None:
+        entered.clear()
+        taken.clear()
+
+    signal.signal(signal.SIGUSR1, begin)
     signal.signal(signal.SIGUSR2, write)
     sys.argv = [module, *arguments]
     threading.setprofile(seen)

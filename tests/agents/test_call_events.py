@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.teams import open_team
 
-from agent_worker.agents.call_texts import SHOWN, CallTexts
+from agent_worker.agents.call_record import SHOWN, CallTexts
 from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import TestClock
 from agent_worker.core.events import Called, Event, Returned

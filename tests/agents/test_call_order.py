@@ -9,7 +9,7 @@ import pytest
 from tests.recorders import by_hand, recorder_of
 from tests.teams import open_team
 
-from agent_worker.agents.call_order import CallOrder
+from agent_worker.agents.recorder import CallOrder
 from agent_worker.backends.backend import Suspended
 from agent_worker.core.clock import TestClock
 from agent_worker.tools.tool import Call, ToolContext, tool

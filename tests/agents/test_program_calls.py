@@ -14,7 +14,7 @@ from tests.backends.programs.test_one_shot import Hall, Scripted
 from tests.teams import Team, open_team
 
 from agent_worker.agents import deletion
-from agent_worker.agents.program_calls import CALLS_OF_PROGRAM, KEPT_OF_PROGRAM
+from agent_worker.agents.call_record import CALLS_OF_PROGRAM, KEPT_OF_PROGRAM
 from agent_worker.backends.mock import says
 from agent_worker.backends.programs.one_shot import OneShot
 from agent_worker.backends.programs.program import Program, ProgramHost

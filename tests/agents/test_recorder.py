@@ -11,7 +11,7 @@ from tests.recorders import by_hand, recorder_of
 from tests.teams import Team, open_team
 
 from agent_worker.agents import run_end
-from agent_worker.agents.call_texts import RESULT_LIMIT, SHOWN
+from agent_worker.agents.call_record import RESULT_LIMIT, SHOWN
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import TestClock

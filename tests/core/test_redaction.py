@@ -18,7 +18,7 @@ from tests import stored
 from tests.faults.report import few
 from tests.teams import open_team
 
-from agent_worker.agents.call_texts import SHOWN
+from agent_worker.agents.call_record import SHOWN
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import Permanent

@@ -12,8 +12,7 @@ from contextlib import AsyncExitStack
 from typing import Any, TypeVar
 
 from agent_worker.agents import run_begin, run_end
-from agent_worker.agents.key_pass import CLOSED, NARROW, KeyPass
-from agent_worker.agents.limiter import SPREAD
+from agent_worker.agents.limiter import CLOSED, NARROW, SPREAD, KeyPass
 from agent_worker.agents.loop_context import LoopContext
 from agent_worker.agents.registry import AgentRuntime
 from agent_worker.agents.retries import LONGEST_GUESS

@@ -1,25 +1,40 @@
-"""The record of one run's calls, as the transactions that write it: a stored tool and its result are one of them.
+"""The record of one run's calls, and how much of a call people get to see.
 
-Each first proves that the run is still ours. How a call comes about is in recorder.py.
+What our tools do is written by transactions, each of which first proves that the run is still ours; a stored tool and
+its result are one of them. What a coding program does with its own tools is kept beside that, and nobody waits for it.
+How a call comes about is in recorder.py.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import json
+import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from agent_worker.agents.call_texts import CallTexts, as_json, capped, in_words
 from agent_worker.agents.origin import RunOrigin
 from agent_worker.agents.run_begin import Assignment, hold_run, stored_result
 from agent_worker.core.clock import Clock
 from agent_worker.core.redaction import Redactor
-from agent_worker.database.database import Transaction
+from agent_worker.core.text import plural
+from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.tools import images
 from agent_worker.tools.tool import Call, Question, Result, Tool, ToolContext
 from agent_worker.work import inbox, steps
 from agent_worker.work.steps import CallPosition
 
+log = logging.getLogger(__name__)
+
+SHOWN = 2000  # characters of arguments and results that whoever looks on gets to see
+_MOST = 50  # arguments of a call that are shown
+RESULT_LIMIT = 64 * 1024  # characters of one result that a model gets to see
+KEPT_OF_PROGRAM = 8000  # characters of arguments and results that are kept of what a program does by itself
+CALLS_OF_PROGRAM = 2000  # that are kept of one run
 UNKNOWN = Result(
     "The outcome of this call is unknown: it had begun when the work was interrupted. "
     "Check what it did before you make it again.",
@@ -121,7 +136,7 @@ class CallRecord:
             arguments=as_json(call),
             now=self._clock.micros(),
             result=result.text if result else None,
-            images=images.dump(result.images) if result else "",
+            images=images.dump(result.images) if result and result.images else "",
             ok=result.ok if result else True,
         )
 
@@ -129,3 +144,110 @@ class CallRecord:
 def _done(tx: Transaction, place: CallPosition) -> Result | None:
     row = steps.call_at(tx, place)
     return stored_result(row) if row and row["state"] == "done" else None
+
+
+class ProgramCalls:
+    def __init__(self, job: Assignment, database: ProjectDatabase, clock: Clock, texts: CallTexts) -> None:
+        self._job = job
+        self._database = database
+        self._clock = clock
+        self._texts = texts
+        self._begun: dict[str, int] = {}  # calls that have begun → their number in the run
+        self._count = 0
+
+    def begin(self, call: Call, step: int) -> None:
+        if self._count >= CALLS_OF_PROGRAM:
+            return
+        number = self._begun[call.id] = self._count
+        self._count += 1
+        self._written(
+            self._database.write(
+                steps.begin_program_call,
+                work=self._job.lead.work,
+                run=self._job.run,
+                n=number,
+                step=step,
+                tool=call.tool[:200],
+                arguments=self._texts.beginning(as_json(call), KEPT_OF_PROGRAM),
+                now=self._clock.micros(),
+            )
+        )
+
+    def end(self, call: Call, result: Result) -> None:
+        if (number := self._begun.pop(call.id, None)) is None:
+            return
+        self._written(
+            self._database.write(
+                steps.end_program_call,
+                work=self._job.lead.work,
+                run=self._job.run,
+                n=number,
+                result=self._texts.beginning(result.text, KEPT_OF_PROGRAM),
+                ok=result.ok,
+                now=self._clock.micros(),
+            )
+        )
+
+    def _written(self, writing: asyncio.Future[None]) -> None:
+        writing.add_done_callback(partial(say_if_lost, "what a program did by itself"))
+
+
+def say_if_lost(what: str, written: asyncio.Future[None]) -> None:
+    if not written.cancelled() and (error := written.exception()):
+        log.warning("%s could not be stored: %s", what, error)
+
+
+class CallTexts:
+    def __init__(self, redact: Redactor) -> None:
+        self._redact = redact
+
+    def shown(self, text: str) -> str:
+        """Its beginning. Redacted before it is cut there: half a secret is not recognised."""
+        return self._redact(text[: 4 * SHOWN])[:SHOWN]
+
+    def arguments(self, call: Call) -> dict[str, Any]:
+        """The arguments of a call by their names, for whoever looks on."""
+        return {self._redact(name): self._argument(value) for name, value in [*call.arguments.items()][:_MOST]}
+
+    def _argument(self, value: object) -> Any:
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if not isinstance(value, str) and len(text := json.dumps(value, ensure_ascii=False)) <= SHOWN:
+            with suppress(ValueError):  # what was cut out of it may have held it together
+                return json.loads(self._redact(text))
+        return self.readable(value)
+
+    def readable(self, value: object) -> str:
+        """An argument as a person reads it: text as it is, with its line breaks; its beginning, if it is long."""
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        more = f" [… {plural(len(text) - SHOWN, 'more character')}]" if len(text) > SHOWN else ""
+        return f"{self.shown(text)}{more}"
+
+    def beginning(self, text: str, most: int) -> str:
+        """The same, of what is kept: it says when it was cut."""
+        if len(text) <= most:
+            return text
+        return f"{self._redact(text[: 4 * most])[:most]}\n[cut: {plural(len(text) - most, 'more character')}]"
+
+
+def capped(text: str) -> str:
+    if len(text) <= RESULT_LIMIT:
+        return text
+    return f"{text[:RESULT_LIMIT]}\n[cut: {plural(len(text) - RESULT_LIMIT, 'more character')}]"
+
+
+def in_words(arguments: Mapping[str, str]) -> str:
+    """A call as one reads it: its only argument as it is, several with their names."""
+    if len(arguments) == 1:
+        return next(iter(arguments.values()))
+    return ", ".join(f"{name}: {value}" for name, value in arguments.items())
+
+
+def as_json(call: Call) -> str:
+    return json.dumps(call.arguments, ensure_ascii=False)
+
+
+def call_digest(agent: str, call: Call) -> str:
+    """Of exactly this call by this agent."""
+    exact = json.dumps([agent, call.tool, call.arguments], sort_keys=True)
+    return hashlib.sha256(exact.encode("utf-8", "surrogatepass")).hexdigest()

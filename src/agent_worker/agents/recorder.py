@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
-from agent_worker.agents.call_order import CallOrder, CallSlot
-from agent_worker.agents.call_record import CallRecord
-from agent_worker.agents.call_texts import CallTexts, call_digest
+from agent_worker.agents.call_record import CallRecord, CallTexts, ProgramCalls, call_digest, say_if_lost
 from agent_worker.agents.origin import RunOrigin
-from agent_worker.agents.program_calls import ProgramCalls, say_if_lost
 from agent_worker.agents.prompt_texts import PromptTexts
 from agent_worker.agents.run_begin import Assignment, Terms, charge_lost, keep_step
 from agent_worker.backends.backend import PastStep, Reply, Suspended, Usage
@@ -287,3 +284,39 @@ def _or_suspend(result: Result | None) -> Result:
     if result is None:
         raise Suspended
     return result
+
+
+@dataclass(slots=True, eq=False)
+class CallSlot:
+    alone: bool
+    before: list[CallSlot]  #: those that this one waits for
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    rests: bool = False  #: it waits for a person
+
+    async def comes(self) -> None:
+        """If one of those before waits for a person, so does this: it may build on what that one does."""
+        for turn in self.before:
+            await turn.over.wait()
+            if turn.rests:
+                raise Suspended
+
+
+class CallOrder:
+    """Calls of one run are made side by side, except those that change what others look at."""
+
+    def __init__(self) -> None:
+        self._taken: list[CallSlot] = []
+
+    @asynccontextmanager
+    async def take(self, *, alone: bool) -> AsyncGenerator[CallSlot]:
+        """A turn comes after all those taken before if it is `alone`, else after those that are."""
+        mine = CallSlot(alone, [turn for turn in self._taken if alone or turn.alone])
+        self._taken.append(mine)
+        try:
+            yield mine
+        except Suspended:
+            mine.rests = True
+            raise
+        finally:
+            self._taken.remove(mine)
+            mine.over.set()

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Concatenate, ParamSpec, TypeVar
 
 from agent_worker.agents import recovery
-from agent_worker.agents.key_pass import KeyPass
+from agent_worker.agents.limiter import KeyPass
 from agent_worker.agents.loop import Loop
 from agent_worker.agents.loop_context import LoopContext
 from agent_worker.agents.recorder import RunRecorder

@@ -59,8 +59,7 @@ def why_not(image: Image) -> str:
 
 def dump(images: Iterable[Image]) -> str:
     """As they are stored; `load` reads them back."""
-    kept = [[image.media_type, image.base64] for image in images]
-    return json.dumps(kept) if kept else ""
+    return json.dumps([[image.media_type, image.base64] for image in images])
 
 
 def load(stored: str) -> tuple[Image, ...]:
