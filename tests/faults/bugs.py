@@ -1931,7 +1931,7 @@ BUGS = (
         "an error is told with the secrets in it",
         "N6",
         "test_N6_an_error_is_told_without_the_secrets_in_it",
-        Edit("explained", "redact(error.message)", "error.message"),
+        Edit("_told", "redact(error.message)", "error.message"),
     ),
     bug(
         "a path that is less written out is tried first",

@@ -141,7 +141,7 @@ def explained(endpoint: Endpoint) -> Endpoint:
         except Exception as error:  # boundary
             known = trouble_of(error) if isinstance(error, OSError) else error
             if isinstance(known, AgentWorkerError):
-                return _refusal(request, known)
+                return _told(request, known)
             id = new_id("e")
             log.exception("%s %s failed: %s", request.method, request.scope["path"], id)
             return failure(500, "bug", f"this should not have happened: {id}", "agent-worker daemon logs")
@@ -149,7 +149,7 @@ def explained(endpoint: Endpoint) -> Endpoint:
     return answer
 
 
-def _refusal(request: Request, error: AgentWorkerError) -> Response:
+def _told(request: Request, error: AgentWorkerError) -> Response:
     redact = request.app.state.redact
     headers = {"Retry-After": "1"} if isinstance(error, TooBusy) else None
     told = {"code": error.code, "message": redact(error.message), "hint": redact(error.hint)}
