@@ -277,6 +277,39 @@ def lone_plurals(root: Path) -> list[str]:
     return wrong
 
 
+def taken_apart_names(root: Path, exempt: Collection[str]) -> list[str]:
+    """Whoever spells `workflow:tag`, or takes it apart, without the module that knows what a missing tag means."""
+    wrong = []
+    for module in modules(root):
+        for node in module.nodes if module.file not in exempt else ():
+            if isinstance(node, ast.Assign) and _cut_at_colon(node.value):
+                names = {each.id for each in ast.walk(node.targets[0]) if isinstance(each, ast.Name)}
+                found = bool(names & {"workflow", "tag"})
+            elif isinstance(node, ast.Subscript) and _cut_at_colon(node.value):
+                found = bool(_WORKSPACE.search(ast.unparse(node.value).partition(".partition")[0]))
+            elif isinstance(node, ast.JoinedStr):
+                found = any(_is_tag_behind_colon(*pair) for pair in itertools.pairwise(node.values))
+            else:
+                continue
+            wrong += [f"{module.file}:{node.lineno}"] if found else []
+    return wrong
+
+
+_WORKSPACE = re.compile(r"(?:workflow|workspace|instance|\bname|\bplace|\bat|\['name'\])$|^name\[")
+
+
+def _cut_at_colon(node: ast.AST) -> bool:
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+        return False
+    return node.func.attr in ("partition", "split") and ast.unparse(node.args[0]) == "':'"
+
+
+def _is_tag_behind_colon(before: ast.AST, behind: ast.AST) -> bool:
+    if not (isinstance(before, ast.Constant) and isinstance(behind, ast.FormattedValue)):
+        return False
+    return before.value == ":" and re.search(r"\btag\b", ast.unparse(behind.value)) is not None
+
+
 def wordless_modules(root: Path) -> list[str]:
     """Files without a docstring; those that make a folder a package are empty."""
     return [

@@ -245,6 +245,10 @@ def test_no_class_name_is_used_twice() -> None:
     none(rules.doubled_classes(SOURCE))
 
 
+def test_names_of_workspaces_are_spelled_and_taken_apart_in_one_place() -> None:
+    none(rules.taken_apart_names(SOURCE, exempt={"core/address.py"}))
+
+
 def test_every_package_is_in_the_page_of_words() -> None:
     none(rules.unexplained_packages(SOURCE, (REPOSITORY / "docs" / "words.md").read_text()))
 
@@ -346,6 +350,18 @@ VIOLATIONS: dict[str, tuple[Check, dict[str, str]]] = {
     "a paper that is not here": (lambda root: rules.dead_citations(root, REPOSITORY), {"a.py": '"""As in SPEC §4."""'}),
     "a row of a table elsewhere": (lambda root: rules.dead_citations(root, REPOSITORY), {"a.py": '"""Held (C11)."""'}),
     "a class name twice": (rules.doubled_classes, {"a.py": "class X: pass", "b.py": "class X: pass"}),
+    "a workspace's name taken apart": (
+        lambda root: rules.taken_apart_names(root, exempt=()),
+        {"a.py": "workflow, _, tag = text.partition(':')"},
+    ),
+    "the workflow taken from a workspace's name": (
+        lambda root: rules.taken_apart_names(root, exempt=()),
+        {"a.py": "x = row['name'].partition(':')[0]"},
+    ),
+    "a workspace's name put together": (
+        lambda root: rules.taken_apart_names(root, exempt=()),
+        {"a.py": "x = f'{row.workflow}:{row.tag}'"},
+    ),
     "one of a thing spoken of as several": (rules.lone_plurals, {"a.py": 'x = f"{len(found)} older messages"'}),
     "a package without a word": (
         lambda root: rules.unexplained_packages(root, "| `low/` | the ground |"),

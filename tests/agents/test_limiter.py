@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from tests.teams import open_team
 
-from agent_worker.agents.key_pass import CLOSED
-from agent_worker.agents.limiter import Limiter, Pass
+from agent_worker.agents.limiter import CLOSED, Limiter, Pass
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.core.clock import Clock, TestClock, settle
 from agent_worker.core.errors import Overloaded

@@ -16,6 +16,7 @@ from click.core import ParameterSource
 
 from agent_worker.cli.call import AllowOption, call, here, workflows
 from agent_worker.cli.output import as_json_option, clean, echo, tell_json
+from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import AgentWorkerError, BadInput, Untrusted
 from agent_worker.core.remote import is_remote
 from agent_worker.core.text import plural
@@ -39,7 +40,7 @@ def subject(name: str) -> dict[str, Any]:
     """A workflow, or an agent by itself, as the daemon is asked about it."""
     agent = name.partition("@")[0]
     if agent != name and agent == "":
-        return {"workflow": name[1:].partition(":")[0]}
+        return {"workflow": WorkspaceName.parse(name).workflow}
     known = {found["name"].lower() for found in call("GET", "/agents", project=here())}
     workflows = {found["name"] for found in call("GET", "/workflows", project=here())}
     return {"agent": agent} if name not in workflows and agent.lower() in known else {"workflow": named(name)}

@@ -21,7 +21,7 @@ from agent_worker.cli.live import LiveView, decision_lines, follow, summary_line
 from agent_worker.cli.output import as_json_option, clean, echo, is_json_option, paint_state, tell, tell_json
 from agent_worker.cli.params import read_params
 from agent_worker.cli.typed import running
-from agent_worker.core.address import MAIN
+from agent_worker.core.address import MAIN, as_written
 from agent_worker.core.errors import BadInput, NotFound, NotRunning
 
 T = TypeVar("T")
@@ -278,8 +278,8 @@ def _which(workflow: str | None, rest: tuple[str, ...]) -> tuple[str, tuple[str,
 
 def _tagged(workflow: str, tag: str) -> tuple[str, str]:
     """`review:pr-123` is the instance pr-123 of review, as in addresses; `github:…` is where a file comes from."""
-    name, colon, written = workflow.partition(":")
-    if not colon or not written or "/" in workflow or workflow.endswith((".yaml", ".yml")):
+    name, written = as_written(workflow)
+    if not written or "/" in workflow or workflow.endswith((".yaml", ".yml")):
         return workflow, tag
     if tag not in (MAIN, written):
         raise BadInput(f"you gave two tags: {written} and {tag}", hint=f"agent-worker run {name} --tag {tag}")

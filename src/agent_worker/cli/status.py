@@ -20,6 +20,7 @@ from agent_worker.cli.output import (
     usd,
     waits,
 )
+from agent_worker.core.address import WorkspaceName
 from agent_worker.core.disk_space import FreeSpace
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.provider_variables import KEYS
@@ -174,7 +175,7 @@ def _teams(found: dict[str, Any]) -> None:
         (f"@{i['name']}", state_of_team(i), str(i["messages"]), ", ".join(m["name"] for m in i["members"]), _why(i))
         for i in found["instances"]
     ]
-    begun = {i["name"].partition(":")[0] for i in found["instances"]}
+    begun = {WorkspaceName.parse(i["name"]).workflow for i in found["instances"]}
     rows += [
         (f"@{name}", "not started", "0", "", f"agent-worker run {name}")
         for name in found["workflows"]

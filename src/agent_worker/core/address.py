@@ -37,17 +37,24 @@ class WorkspaceName:
 
     @classmethod
     def parse(cls, text: str) -> WorkspaceName:
-        """With or without the `@` of a channel. Does not check the names: what cannot be one is not found later."""
-        workflow, _, tag = text.removeprefix("@").partition(":")
+        """The name that a text stands for, with or without the `@` of a channel. Whether there can be such a workflow
+        is not checked: it is not found later."""
+        workflow, tag = as_written(text.removeprefix("@"))
         return cls(workflow, tag or MAIN)
 
     @property
     def full(self) -> str:
-        """With its tag, whatever that is: one name has one such form."""
+        """The name with its tag, also if that is `main`: one name has one such form."""
         return f"{self.workflow}:{self.tag}"
 
     def __str__(self) -> str:
         return self.workflow if self.tag == MAIN else self.full
+
+
+def as_written(text: str) -> tuple[str, str | None]:
+    """The workflow and the tag of `workflow:tag`; None where no tag is written, which need not mean `main`."""
+    workflow, colon, tag = text.partition(":")
+    return workflow, tag if colon else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +73,7 @@ class Address:
 
     @property
     def workspace(self) -> WorkspaceName | None:
-        """None for a direct message."""
+        """The workspace that a message goes to; None for a direct message."""
         return None if self.workflow is None else WorkspaceName(self.workflow, self.tag)
 
     def __str__(self) -> str:
@@ -76,11 +83,11 @@ class Address:
 
 def parse_address(text: str) -> Address:
     agent, at, place = text.partition("@")
-    workflow, colon, tag = place.partition(":")
+    workflow, tag = as_written(place)
     well_formed = (
         (not agent or NAME.fullmatch(agent))
         and bool(NAME.fullmatch(workflow)) == bool(at)
-        and bool(TAG.fullmatch(tag)) == bool(colon)
+        and (tag is None or TAG.fullmatch(tag))
         and (agent or workflow)
     )
     if not well_formed:

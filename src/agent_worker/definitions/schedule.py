@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from agent_worker.core.address import NAME, TAG
+from agent_worker.core.address import NAME, TAG, as_written
 from agent_worker.definitions.block import Block, Broken, only_one_of, wrong
 from agent_worker.definitions.fields import Name, Text
 from agent_worker.definitions.wakeup import Wakeup, read_wakeup, said
@@ -39,8 +39,8 @@ def _moment(value: Any) -> datetime:
 
 
 def _workspace(text: str) -> str:
-    workflow, colon, tag = text.partition(":")
-    if not NAME.fullmatch(workflow) or bool(TAG.fullmatch(tag)) != bool(colon):
+    workflow, tag = as_written(text)
+    if not NAME.fullmatch(workflow) or (tag is not None and not TAG.fullmatch(tag)):
         raise wrong("must be a workflow or workflow:tag", "such as review or review:pr-123")
     return text
 

@@ -17,7 +17,7 @@ from typing import Literal
 
 from cronsim import CronSim, CronSimError
 
-from agent_worker.core.address import MAIN, WorkspaceName
+from agent_worker.core.address import MAIN, WorkspaceName, as_written
 from agent_worker.core.clock import Clock, from_micros, micros, sleep_until
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.later import dataclass
@@ -311,14 +311,14 @@ def _where(tx: Transaction, agent: str, workspace: str) -> str | None:
 
     None, when none runs, is its personal context.
     """
-    workflow, _, tag = workspace.partition(":")
+    workflow, tag = as_written(workspace)
     found = tx.one(
         """select w.id from workspace w join member m on m.project = :project and m.workspace = w.id
             where w.project = :project and w.workflow = :workflow and :tag in (w.tag, '') and w.state = 'running'
               and m.agent = :agent
             order by case w.tag when :main then 0 else 1 end, w.started_at desc limit 1""",
         workflow=workflow,
-        tag=tag,
+        tag=tag or "",
         main=MAIN,
         agent=agent,
     )

@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from agent_worker.agents.loader import LoadedProject
-from agent_worker.core.address import MAIN, WorkspaceName, canonical, check_tag
+from agent_worker.core.address import MAIN, WorkspaceName, as_written, canonical, check_tag
 from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
@@ -156,15 +156,15 @@ class _Target:
 async def _target(service: Service, loaded: LoadedProject, text: str) -> _Target:
     if "@" in text:
         return await _members(service, loaded, text)
-    name, colon, tag = text.partition(":")
+    name, tag = as_written(text)
     workflow = canonical(name, loaded.project.workflows)
-    if not colon and (workflow is None or canonical(name, loaded.agents)):
+    if tag is None and (workflow is None or canonical(name, loaded.agents)):
         id = agent_id(loaded, text)
         written = next(loaded.definition(each).schedule for each, its in loaded.agents.items() if its == id)
         return _Target(agent=id, in_file=written)
     if workflow is None:
         raise loaded.project.no_workflow(name)
-    full = WorkspaceName(workflow, check_tag(tag) if colon else MAIN)
+    full = WorkspaceName(workflow, MAIN if tag is None else check_tag(tag))
     written_there = loaded.project.workflows[workflow].schedule if full.tag == MAIN else None
     return _Target(workflow=full.full, in_file=written_there)
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from agent_worker.backends.backend import Usage
-from agent_worker.backends.programs.gemini import Gemini, model_name
+from agent_worker.backends.programs.gemini import Gemini
 from agent_worker.backends.programs.one_shot import ProgramJob
-from agent_worker.backends.programs.program import LentModel, Program, ProgramHost, ToolEndpoint
+from agent_worker.backends.programs.program import LentModel, Program, ProgramHost, ToolEndpoint, without_provider
 from agent_worker.backends.programs.sessions import Session
 from agent_worker.core.errors import BackendFailure, Crashed, Exhausted, Overloaded, Permanent, Transient
 from agent_worker.definitions.agent import Access
@@ -100,7 +100,7 @@ def test_its_turns_are_capped_when_the_definition_says_so(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["gemini-3-pro", "google/gemini-3-pro", "google:gemini-3-pro", "gemini/gemini-3-pro"])
 def test_a_model_is_called_by_its_own_name(name: str) -> None:
-    assert model_name(name) == "gemini-3-pro"
+    assert without_provider(name, "google", "gemini") == "gemini-3-pro"
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_worker.backends.backend import Usage
-from agent_worker.backends.programs import claude, codex
 from agent_worker.backends.programs.claude import ClaudeStream
 from agent_worker.backends.programs.codex import CodexStream
 from agent_worker.backends.programs.cursor import CursorStream
+from agent_worker.backends.programs.program import without_provider
 from agent_worker.backends.programs.runner import Parser
 from agent_worker.backends.programs.signals import (
     Calling,
@@ -324,11 +324,11 @@ def test_an_end_without_a_last_word_tells_what_was_printed(parser: Callable[[], 
     ],
 )
 def test_models_of_claude_are_named_as_it_takes_them(written: str, called: str) -> None:
-    assert claude.model_name(written) == called
+    assert without_provider(written, "anthropic") == called
 
 
 def test_models_of_codex_are_named_as_it_takes_them() -> None:
-    assert [codex.model_name(each) for each in ("gpt-5.5", "openai/gpt-5.5", "openai:o5")] == [
+    assert [without_provider(each, "openai") for each in ("gpt-5.5", "openai/gpt-5.5", "openai:o5")] == [
         "gpt-5.5",
         "gpt-5.5",
         "o5",

@@ -14,7 +14,7 @@ from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.failures import by_status
 from agent_worker.backends.programs.json_fields import amount, block, blocks, count, text
 from agent_worker.backends.programs.one_shot import PrintingProgram, ProgramJob
-from agent_worker.backends.programs.program import SERVER, TOKEN, LentModel, Program, ProgramAccount
+from agent_worker.backends.programs.program import SERVER, TOKEN, LentModel, Program, ProgramAccount, without_provider
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.signals import (
     Calling,
@@ -59,7 +59,7 @@ class Claude(PrintingProgram):
             *("--permission-mode", "dontAsk", *_permissions(program)),
         ]
         if program.model:
-            argv += ["--model", model_name(program.model)]
+            argv += ["--model", without_provider(program.model, "anthropic")]
         if program.max_turns:
             argv += ["--max-turns", str(program.max_turns)]
         if job.session.id:
@@ -70,13 +70,6 @@ class Claude(PrintingProgram):
 
     def parser(self, job: ProgramJob) -> ClaudeStream:
         return ClaudeStream()
-
-
-def model_name(written: str) -> str:
-    """`sonnet`, `claude-sonnet-4-5`, `anthropic/…`: whatever it is called, without its provider."""
-    for prefix in ("anthropic/", "anthropic:"):
-        written = written.removeprefix(prefix)
-    return written
 
 
 def _servers(job: ProgramJob) -> str:

@@ -16,7 +16,7 @@ from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.failures import by_status
 from agent_worker.backends.programs.json_fields import block, blocks, count, text
 from agent_worker.backends.programs.one_shot import PrintingProgram, ProgramJob
-from agent_worker.backends.programs.program import SERVER, TOKEN, LentModel, Program, ProgramAccount
+from agent_worker.backends.programs.program import SERVER, TOKEN, LentModel, Program, ProgramAccount, without_provider
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.backends.programs.signals import (
     Calling,
@@ -71,7 +71,7 @@ class Codex(PrintingProgram):
         argv += ["--json", "--skip-git-repo-check", "--ignore-user-config", "--ignore-rules"]
         argv += ["-c", f"sandbox_mode={_quoted(_SANDBOX[program.access])}"]
         if program.model:
-            argv += ["-m", model_name(program.model)]
+            argv += ["-m", without_provider(program.model, "openai")]
         for name, value in settings.items():
             argv += ["-c", f"{name}={value}"]
         argv.append("-")
@@ -81,12 +81,6 @@ class Codex(PrintingProgram):
 
     def parser(self, job: ProgramJob) -> CodexStream:
         return CodexStream()
-
-
-def model_name(written: str) -> str:
-    for prefix in ("openai/", "openai:"):
-        written = written.removeprefix(prefix)
-    return written
 
 
 def native(found: str) -> str:

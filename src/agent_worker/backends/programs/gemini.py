@@ -17,7 +17,7 @@ from agent_worker.backends.backend import Usage
 from agent_worker.backends.programs.acp import PlainWords, refuse_foreign_settings
 from agent_worker.backends.programs.json_fields import block, count, text
 from agent_worker.backends.programs.one_shot import ProgramJob
-from agent_worker.backends.programs.program import SERVER, LentModel, Program, ProgramAccount
+from agent_worker.backends.programs.program import SERVER, LentModel, Program, ProgramAccount, without_provider
 from agent_worker.backends.programs.runner import Launch
 from agent_worker.core.errors import BackendFailure, Exhausted
 from agent_worker.core.later import pattern
@@ -49,19 +49,12 @@ class Gemini:
         _save(home, job.session.id)
         argv = [binary, "--acp", "--skip-trust", "--allowed-mcp-server-names", SERVER, "--extensions", "none"]
         if program.model:
-            argv += ["--model", model_name(program.model)]
+            argv += ["--model", without_provider(program.model, "google", "gemini")]
         env = job.environment() | _places(job, home) | _identity(job, home, account)
         return Launch(tuple(argv), program.cwd, env, job.prompt, (job.entry.token, account.key if account else ""))
 
     def words(self, job: ProgramJob) -> GeminiWords:
         return GeminiWords(job)
-
-
-def model_name(written: str) -> str:
-    """The model without its provider: `gemini-3-pro` of `google/gemini-3-pro`."""
-    for prefix in ("google/", "google:", "gemini/", "gemini:"):
-        written = written.removeprefix(prefix)
-    return written
 
 
 def _settings(program: Program, account: ProgramAccount | None) -> dict[str, Any]:

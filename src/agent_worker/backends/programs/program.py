@@ -40,6 +40,13 @@ def owner_of(name: str, root: Path, who: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "-", f"{name}-{place}")
 
 
+def without_provider(model: str, *providers: str) -> str:
+    """A model as its own program calls it: `opus` for `anthropic/opus` or `anthropic:opus`; others stay as they are."""
+    for prefix in (f"{name}{sign}" for name in providers for sign in "/:"):
+        model = model.removeprefix(prefix)
+    return model
+
+
 @dataclass(frozen=True, slots=True)
 class ProgramHost:
     """What a host gives to all its programs."""

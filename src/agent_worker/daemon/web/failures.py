@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from agent_worker.backends.programs.known import KNOWN
+from agent_worker.core.address import WorkspaceName
 from agent_worker.core.later import dataclass, pattern
 from agent_worker.daemon.web.frame import button, dot, empty, form, link, when
 from agent_worker.daemon.web.markup import Html, h
@@ -81,7 +82,7 @@ def mends(remedy: str, agent: str, root: str, workspace: str = "") -> Html | Non
         case "resume":
             made = _resume(agent, root)
         case "start" if workspace:
-            href = link("start", workspace.partition(":")[0], project=root)
+            href = link("start", WorkspaceName.parse(workspace).workflow, project=root)
             made = h("a", f"Start {workspace}", href=href, class_="button")
         case _:
             made = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agent_worker.core.address import WorkspaceName
+from agent_worker.core.address import MAIN, WorkspaceName
 from agent_worker.core.errors import NotFound
 from agent_worker.daemon.web.approvals import listed
 from agent_worker.daemon.web.definitions import edit_link
@@ -95,7 +95,7 @@ def again(name: str, known: Mapping[str, Workflow], root: str, *, asks: bool) ->
     """Start an instance that has ended; nothing for one whose file is gone."""
     place = WorkspaceName.parse(name)
     found = known.get(place.workflow)
-    tag = "" if place.tag == "main" else place.tag
+    tag = "" if place.tag == MAIN else place.tag
     return start_button(found, root, asks=asks, tag=tag, word="Start again") if found else None
 
 

@@ -49,7 +49,7 @@ from acp.schema import (
 
 from agent_worker.api.connected import ConnectedDoor
 from agent_worker.api.functions import OwnFunctions
-from agent_worker.core.address import ACP_TAG
+from agent_worker.core.address import ACP_TAG, MAIN, as_written
 from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
@@ -272,7 +272,7 @@ class AcpDoor:
         """Where it is talked in, begun now if nothing was said in it yet or it was stopped."""
         if not session.at.startswith("@") and session.is_fixed:
             return SessionPlace(session.id, session.project, session.at, is_team=False)
-        tag = session.at.partition(":")[2] or ("main" if session.is_fixed else session.id)
+        tag = as_written(session.at)[1] or (MAIN if session.is_fixed else session.id)
         opened = await self._daemon.call(
             "session_open", {"who": session.who, "session": tag, "project": session.project}
         )
@@ -359,8 +359,8 @@ def _replayed(line: dict[str, Any], *, is_team: bool) -> UserMessageChunk | Agen
 
 def _id_of(at: str) -> str:
     """What a session is called here: by its tag if it was begun here, else by its address."""
-    tag = at.partition(":")[2]
-    return tag if is_tag(tag) else at
+    _, tag = as_written(at)
+    return tag if tag and is_tag(tag) else at
 
 
 def _directory(cwd: str) -> str:

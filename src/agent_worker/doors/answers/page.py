@@ -35,7 +35,7 @@ textarea { font: inherit; width: 100%; box-sizing: border-box; min-height: 5rem;
 _LABELS = {
     "approve": "Approve, this once",
     "deny": "Deny",
-    "retry": "Try again",
+    "retry": "Retry",
     "dismiss": "Dismiss",
     "answer": "Answer",
 }

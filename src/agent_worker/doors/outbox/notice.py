@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
@@ -49,7 +50,7 @@ def notice_of(rows: Sequence[Row], links: Mapping[str, str]) -> Notice:
 
 
 def _item(row: Row, link: str) -> dict[str, Any]:
-    where = "" if row["workflow"] is None else row["workflow"] + ("" if row["tag"] == "main" else f":{row['tag']}")
+    where = "" if row["workflow"] is None else str(WorkspaceName(row["workflow"], row["tag"]))
     return {
         "id": row["item"],
         "number": row["n"],
