@@ -99,7 +99,8 @@ class Admission:
         return await self._in_line(places.enter_async_context(self.key_pass.held(key)), line_up)
 
     async def take_slot(self, slot: AsyncExitStack, worker: AgentRuntime) -> Later | bool | None:
-        """One of the runs at once, which ends with `slot`. True: we have it."""
+        """Wait for one of the runs that may go on at once; True when we have it. It is given back when `slot`
+        closes."""
         slots = self._loop_context.slots
         why = slots.all_taken(worker)
         if not why:

@@ -202,7 +202,7 @@ class CallTexts:
         self._redact = redact
 
     def shown(self, text: str) -> str:
-        """Its beginning. Redacted before it is cut there: half a secret is not recognised."""
+        """The beginning of a text. Secrets are taken out before it is cut: half a secret is not recognised."""
         return self._redact(text[: 4 * SHOWN])[:SHOWN]
 
     def arguments(self, call: Call) -> dict[str, Any]:
@@ -224,7 +224,7 @@ class CallTexts:
         return f"{self.shown(text)}{more}"
 
     def beginning(self, text: str, most: int) -> str:
-        """The same, of what is kept: it says when it was cut."""
+        """The beginning of a text that is stored; it says how much was cut."""
         if len(text) <= most:
             return text
         return f"{self._redact(text[: 4 * most])[:most]}\n[cut: {plural(len(text) - most, 'more character')}]"
@@ -248,6 +248,6 @@ def as_json(call: Call) -> str:
 
 
 def call_digest(agent: str, call: Call) -> str:
-    """Of exactly this call by this agent."""
+    """The hash that stands for exactly this call by this agent."""
     exact = json.dumps([agent, call.tool, call.arguments], sort_keys=True)
     return hashlib.sha256(exact.encode("utf-8", "surrogatepass")).hexdigest()

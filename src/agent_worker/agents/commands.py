@@ -125,7 +125,7 @@ def resume_workspace(tx: Transaction, workspace: str, *, forgives: bool = True, 
 
 
 def resume_agent(tx: Transaction, agent: str, *, forgives: bool = True, now: int) -> Sequence[str]:
-    """The same for everything a limit stopped of one agent."""
+    """Let everything go on that a limit stopped of one agent."""
     agent_rows.resume(tx, agent)
     if forgives:
         limits.forgive(tx, "agent", agent, now=now)

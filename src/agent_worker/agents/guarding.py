@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FilesOwner:
-    """Whose files they are."""
+    """The agent that files belong to."""
 
     agent: str  #: id
     name: str
@@ -56,7 +56,7 @@ async def guarding(
 async def put_back_after_kill(
     journal: RunJournal, owners: Iterable[FilesOwner], database: ProjectDatabase, *, now: int
 ) -> None:
-    """Before anybody reads the files of these agents: what stands there since a process died in one of their runs."""
+    """Undo what programs wrote into the files of these agents in runs that died with their process."""
     for owner in owners:
         try:
             found = await asyncio.to_thread(OwnFiles.recover, owner.home, journal, owner.agent)
@@ -68,7 +68,7 @@ async def put_back_after_kill(
 
 
 def matter_of(agent: str, run: str) -> str:
-    """By which the inbox knows what was put back in a run of an agent."""
+    """The reference by which the inbox knows what was put back in a run of an agent."""
     return f"{agent}/{run}"
 
 

@@ -149,7 +149,7 @@ class HostSignals:
     # --- hearing --------------------------------------------------------------------------------------
 
     def hear(self, signals: Signals) -> None:
-        """All that other hosts signal now."""
+        """Take in everything that other hosts signal now."""
         watchers: dict[str, set[str]] = {}
         for project, host in signals.watched:
             watchers.setdefault(project, set()).add(host)

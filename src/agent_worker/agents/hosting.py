@@ -158,7 +158,8 @@ async def _nowhere(project: str, workspace: str) -> None:
 
 
 def this_host(home: Path | None, labels: Collection[str]) -> Host:
-    """Who we are. A home has one daemon at a time: another host from the same one is dead, whatever its lease says."""
+    """The row of this host. A home has one daemon at a time: an older host of this home is dead, whatever its lease
+    says."""
     from importlib.metadata import version  # slow, and only needed here
 
     node, id = platform.node() or "unknown", new_id("h")

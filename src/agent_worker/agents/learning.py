@@ -70,7 +70,7 @@ class WorkDone:
 
 @dataclass(frozen=True, slots=True)
 class LearningMeans:
-    """With what, and within what, is learned."""
+    """What learning from a run works with: how to record, whom to ask, and whether it may."""
 
     recording: RecorderContext
     allowed: Callable[[], Awaitable[bool]]  #: whether no limit is reached
@@ -80,7 +80,8 @@ class LearningMeans:
 
 
 async def learn(worker: AgentRuntime, learner: Learner | None, done: WorkDone, means: LearningMeans) -> Lesson | None:
-    """None when there is nothing to learn from, or nothing to learn with. Never raises for a bad answer."""
+    """Learn from a run; None when there is nothing to learn from, or no model to learn with. Never raises for a bad
+    answer."""
     wanted, run = worker.definition.auto_memory, done.run
     told = [text for who, text in done.said if who == memory.USER]
     if learner is None or not wanted or worker.home is None or not is_worth_a_look(done.steps, told):
@@ -152,7 +153,7 @@ def transcript(told: Sequence[str], done: Sequence[PastStep], final: str) -> str
 
 
 def _cut(text: str, size: int, *, end: bool = False) -> str:
-    """So many bytes of it: what is not English has more tokens in a character."""
+    """The beginning of a text, or its end, by bytes: a character of another script than ours costs more tokens."""
     raw = text.encode(errors="replace")
     return (raw[-size:] if end else raw[:size]).decode(errors="ignore")
 

@@ -74,7 +74,7 @@ class Limiter:
         return not gate.line and self._has_room(gate)
 
     def enter_at_once(self, credential: str) -> Pass | None:
-        """As `enter`, for who does not wait: None when the gate is closed, or others are before us."""
+        """A pass now, without waiting; None when the gate is closed, or others are before us."""
         if not self.is_open(credential):
             return None
         gate = self._gate(credential)
@@ -162,7 +162,8 @@ class Limiter:
         return gate.until <= self._clock.monotonic() and (not gate.width or gate.inside < gate.width)
 
     def _let_in(self, credential: str, gate: _Gate) -> None:
-        """Those at the head of the line, as many as there is room for. They are inside before they know it."""
+        """Let in the agents at the head of the line, as many as may pass at once. They are inside before they know
+        it."""
         while gate.line and self._has_room(gate):
             place = gate.line.popleft()
             place.given = Pass(credential, gate, gate.storms)
@@ -171,7 +172,7 @@ class Limiter:
             self._stir_first(gate)
 
     def _give_up(self, gate: _Gate, place: _Place) -> None:
-        """One who waited does not want to any more; its turn, if it had come, is the next one's."""
+        """Leave the line. If our turn had already come, it is the next agent's."""
         if place.given:
             self.leave(place.given)
         else:

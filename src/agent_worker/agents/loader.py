@@ -126,7 +126,7 @@ class Loader:
         return self._as_it_works(loaded)
 
     async def _put_back_after_kill(self, loaded: LoadedProject) -> None:
-        """Before anybody of ours reads them: files of agents in whose run another process died."""
+        """Restore the files of agents in whose run another process died, before anybody reads them."""
         if left := await asyncio.to_thread(self._registry.journal.left):
             root, agents = Root(loaded.project.root), loaded.project.agents
             owners = [
@@ -159,7 +159,7 @@ class Loader:
     def _looked_at(
         self, loaded: LoadedProject, definitions: Mapping[str, AgentDefinition], held: Held
     ) -> list[_Readied]:
-        """Each agent, and what its folder and its tools say of whether it can work. Blocks."""
+        """Look at the folder and the tools of each agent, to see whether it can work. Blocks."""
         folders = _folders_in(loaded.project.root)
         found = []
         for name, definition in definitions.items():
@@ -221,7 +221,7 @@ class Loader:
         ]
 
     def _as_it_works(self, loaded: LoadedProject) -> LoadedProject:
-        """With the definitions that are in use, and what is wrong with those that could not be."""
+        """The project with the definitions that are in use, and what is wrong with those that could not be used."""
         project = loaded.project
         workers = {name: self._registry.worker(loaded.agents[name]) for name in project.agents}
         wrong = [
@@ -239,7 +239,8 @@ class Loader:
         )
 
     def _share_judge(self, project: str, guard: GuardModel) -> None:
-        """Whom agents have for small questions where they work by themselves; in a workflow its file may say so."""
+        """Tell each agent which model answers small questions for it outside of workflows; the file of a workflow may
+        say so too."""
         self._registry.change(
             project,
             lambda worker: worker if worker.workspace_name else replace(worker, judge=judge_of(worker, guard)),

@@ -79,7 +79,7 @@ class Loop:
         return self._admission.arrived.is_set()
 
     def _rest(self) -> None:
-        """There is nothing to do, unless a person answers."""
+        """Say that there is nothing to do, or that we wait for a person's answer."""
         self._admission.setbacks.clear()
         if not self._steps.asking:
             return self._loop_context.waits.end(self.fence.agent)

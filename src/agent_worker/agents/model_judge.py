@@ -26,7 +26,7 @@ REQUESTS = 2  #: of one run, with the one that learns
 
 @dataclass(slots=True)
 class JudgeBudget:
-    """What is left."""
+    """What one run may still ask its judge, in requests and tokens."""
 
     tokens: int
     requests: int = REQUESTS

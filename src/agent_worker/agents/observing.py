@@ -64,7 +64,7 @@ async def observe(
 
 
 async def shorten(worker: AgentRuntime, judge: Judge | None, long: Sequence[MemoryEntry]) -> None:
-    """Of an entry that a prompt had no space for, the next one may show a summary."""
+    """Have a long memory entry summarised that a prompt had no space for, so that the next one can show it."""
     if judge is None or worker.home is None or not long:
         return
     try:

@@ -46,7 +46,8 @@ class RunOrigin:
         return BEFORE if any(passes_on(each, said) for each in self.heard for said in sentences(text)) else ""
 
     def note_call(self, tx: Transaction, run: str, call: Call) -> None:
-        """Before a tool of ours writes something down: its words keep their label, wherever they are read again."""
+        """Label words from outside before a tool of ours writes them down: they keep the label wherever they are read
+        again."""
         if self._is_foreign(call) or not (self.outside or self.heard):
             return
         texts = list(_strings(call.arguments))

@@ -33,7 +33,7 @@ SHARED_FOLDERS = (*FOLDERS, "notes", "todo")
 
 
 class PersonalFiles:
-    """Those of one host. `close` it before the host hands over."""
+    """The copies that one host has. Close them before the host hands over."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class PersonalFiles:
             self._watch.soon(event.agent)
 
     def _note(self, place: Path, content: bytes | None) -> None:
-        """One of us has written a file, in any thread."""
+        """Note that a file was written here. Called in any thread."""
         for folder in place.parents:
             if agent := self._places.get(folder):
                 self._written[agent] = self._written.get(agent, 0) + 1

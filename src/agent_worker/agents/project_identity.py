@@ -43,7 +43,7 @@ def is_at(root: str, identity: str) -> bool:
 
 
 def _by_git(root: Path) -> str:
-    """By its remote; '' when there is none that is the same for every machine."""
+    """What a project is known by if it has a Git remote; '' when it has none that is the same on every machine."""
     for folder in (root, *root.parents):
         if is_there(folder / ".git"):
             remote = _remote(_configuration(folder / ".git"))
@@ -68,7 +68,7 @@ def _read(path: Path, limit: int) -> str:
 
 
 def _remote(configuration: str) -> str:
-    """That of `origin`, or the only one."""
+    """The address of the remote `origin`, or of the only remote."""
     found: dict[str, str] = {}
     for name, url in _remotes(configuration):
         found.setdefault(name, url)

@@ -125,7 +125,7 @@ class Prompt:
 
     @property
     def manifest(self) -> str:
-        """The same as JSON."""
+        """The sections of a prompt, as JSON: what `agent-worker explain` shows."""
         return json.dumps(self.entries)
 
 

@@ -159,7 +159,8 @@ class PromptTexts:
             self._cleaned.add(job.project)
 
     def _begin_day(self, day: int) -> None:
-        """Each day it is noted anew who is sent what, so that a text in use does not become too old."""
+        """Forget what was stored before today: a text that is still sent is then stored anew, and does not become too
+        old."""
         if day != self._day:
             self._known.clear()
             self._cleaned.clear()

@@ -115,7 +115,7 @@ class RunRecorder:
         return self._origin.heard
 
     def origin_of(self, answer: str) -> str:
-        """As `outside`, of an answer: one that repeats what came from outside in earlier work does so too."""
+        """The tool by which the words of an answer may come from outside, also by earlier work; '' when they do not."""
         return self._origin.of(answer)
 
     @property
@@ -233,7 +233,8 @@ class RunRecorder:
             return await self._database.write(self._record.note, place, call, Result(text, ok=False))
 
     async def _leave_to(self, place: CallPosition, call: Call) -> Result | None:
-        """None when the person said yes; a result when they said no. Until they say anything the work rests."""
+        """Ask the person about a call: None when they said yes, a result when they said no. Until then the work
+        rests."""
         digest = call_digest(self._job.name, call)
         if await asyncio.to_thread(self._recording.always, self._job.project, digest):
             return None

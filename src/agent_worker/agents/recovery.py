@@ -111,7 +111,7 @@ def _put_back(tx: Transaction, agent: str, state: str, reason: str, *, now: int)
 
 
 def give_agent_up(tx: Transaction, fence: Fence, reason: str, *, now: int) -> None:
-    """Its loop crashed too often. It stays in error, and its work queued, until a person starts it."""
+    """Put an agent whose loop crashed too often in error; its work stays queued until a person starts it."""
     me = agent_rows.identity(tx, fence.agent)
     text = f"{me['name']} crashed too often: {reason}"
     inbox.ask(tx, "failure", agent=fence.agent, ref=fence.agent, text=text, now=now)

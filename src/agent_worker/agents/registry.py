@@ -67,7 +67,7 @@ class LazyKit:
 
 @dataclass(frozen=True, slots=True)
 class JudgeTerms:
-    """Which model decides small questions for an agent, and within what."""
+    """Which model decides small questions for an agent, and what that may cost."""
 
     model: str = ""  #: '' for none: the rules decide
     credential: str = ""  #: whose rate limit it shares

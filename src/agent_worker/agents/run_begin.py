@@ -132,7 +132,7 @@ def _pending(first: Row) -> Pending:
 
 
 def begin_wait(tx: Transaction, fence: Fence, instruction: str, *, now: int) -> None:
-    """This work waits for its model, and is not tried before it is let in."""
+    """Note that work waits for its model; it is not tried before it is let in."""
     agent_rows.hold(tx, fence)
     queue.begin_wait(tx, instruction, now=now)
 
@@ -354,7 +354,7 @@ def charge_judged(tx: Transaction, job: Assignment, usage: Usage, model: str, *,
 
 
 def note_judged(tx: Transaction, job: Assignment, what: str, *, now: int) -> None:
-    """In the audit: what a model was asked about this agent."""
+    """Note in the audit what a model was asked about this agent."""
     audit.note(tx, audit.AuditEntry(job.fence.agent, "guard", "judged", what, run=job.run), now=now)
 
 

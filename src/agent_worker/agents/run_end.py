@@ -148,7 +148,8 @@ def _let_go(tx: Transaction, job: Assignment, *, now: int) -> None:
 
 
 def give_up(tx: Transaction, job: Assignment, failure: BackendFailure, state: End, *, now: int) -> None:
-    """No more tries. The sender is told where it looks, the agent sees it next time, the person may retry."""
+    """End work for good that failed. The sender is told where it looks, the agent sees it next time, the person may
+    retry."""
     hold_run(tx, job)
     reason = f"{failure.message} ({failure.hint})" if failure.hint else failure.message
     tell_sender(tx, job.lead, job.name, state, reason, run=job.run, now=now)

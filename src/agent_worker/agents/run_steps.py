@@ -250,7 +250,7 @@ class RunSteps:
                 await self._write(run_end.give_up, job, failure, state)
 
     async def _without_key(self, job: Assignment, worker: AgentRuntime, failure: NoKey) -> None:
-        """Its key was taken away meanwhile: the work goes back and waits for it, unless it would be tried at once."""
+        """Put work back whose key was taken away meanwhile; it waits for the key, unless it would be tried at once."""
         if worker.lacks_key and worker.lacks_key():
             await self._write(run_end.put_back, job, why=failure.message, ageing=self.ageing)
         else:  # in a program that embeds us there is nobody to store one
@@ -335,7 +335,7 @@ _WRITTEN_CALL = pattern(r'\W*(?:json|tool_calls?|function)?\W*name"\s*:\s*"(\w+)
 
 
 def _refuse_empty(reply: Reply, recorder: RunRecorder, tools: Collection[str]) -> None:
-    """No text and no call is a model that failed. After calls it is an agent that has done its work, and is silent.
+    """Treat an answer without text and without calls as a failure of the model; after calls, an agent may be silent.
 
     A call that is written out as text is no answer either: nobody made it, and nobody wants to read it.
     """
@@ -367,7 +367,7 @@ async def _kit_of(worker: AgentRuntime) -> AgentKit:
 
 
 async def _tools(job: Assignment, worker: AgentRuntime, kit: AgentKit) -> dict[str, Tool]:
-    """All it has for this work. Those of others stand behind ours, whatever they are called."""
+    """The tools an agent has for this work. A tool of others never replaces one of ours, whatever it is called."""
     others = await kit.more_tools() if kit.more_tools else ()
     in_team = job.workspace is not None and worker.knows_workspace
     return {t.name: t for t in (*others, *kit.tools) if t.personal or in_team}

@@ -103,7 +103,7 @@ class Supervisor:
             self.wake(agent)
 
     def key_pass(self) -> KeyPass:
-        """For who asks a model outside of a run: through the same gate as all who use its key."""
+        """A pass for asking a model outside of a run, through the same gate as all who use its key."""
         return KeyPass(self._loop_context.limiter, lambda: self._loop_context.registry.settings.longest_wait)
 
     def recorder(self, run: str) -> Working | None:
@@ -126,7 +126,7 @@ class Supervisor:
 
     @property
     def waits(self) -> Waits:
-        """Who has work here and waits."""
+        """The agents of this host that have work and wait."""
         return self._loop_context.waits
 
     def identity(self, run: str) -> RunIdentity | None:
@@ -334,7 +334,7 @@ async def _ended(tasks: set[asyncio.Task[None]]) -> None:
 
 
 def _with_work(tx: WholeTransaction) -> list[str]:
-    """Who has something to do. Those whose work was interrupted come first: there may not be room for all at once."""
+    """The agents that have work. Those that were interrupted come first: there may not be slots for all at once."""
     found = [row for project in project_rows.ids(tx) for row in _queues(tx.of(project))]
     return [row["agent"] for row in sorted(found, key=lambda row: (-row["tried"], row["since"], row["agent"]))]
 

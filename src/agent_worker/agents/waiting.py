@@ -37,7 +37,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class WaitingAgent:
-    """Who waits: an agent, and the workspace of the work that waits."""
+    """An agent that waits, and the workspace of the work that waits."""
 
     project: str
     agent: str
@@ -62,9 +62,9 @@ class Waits:
         seconds: float | None = None,
         since: int | None = None,
     ) -> None:
-        """It waits for this, for so many seconds (None: nobody knows). Said again, it is the same wait.
+        """Note that an agent waits, and for how many seconds (None: nobody knows). Noted again, it is the same wait.
 
-        `since` is for who knows better than we when it began: before a try in between, or in another process.
+        `since` is when the wait really began, if that was before a try in between, or in another process.
         """
         now = self._clock.micros()
         until = None if seconds is None else now + round(seconds * 1e6)
@@ -78,7 +78,7 @@ class Waits:
         self._tell(who, wait)
 
     def end(self, agent: str) -> None:
-        """It waits no longer: it works, or has nothing to do."""
+        """Note that an agent waits no longer: it works, or has nothing to do."""
         if known := self._known.pop(agent, None):
             self._tell(known[0], None)
 
@@ -97,7 +97,7 @@ class Waits:
         return known[1] if known else None
 
     def here(self) -> dict[str, Waiting]:
-        """Who waits on this host, by the agent's id."""
+        """The agents that wait on this host, by their ids."""
         return {agent: wait for agent, (_, wait) in self._known.items()}
 
     def shown(self, asked: Mapping[str, Row]) -> dict[str, Waiting]:

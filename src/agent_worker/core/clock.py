@@ -18,7 +18,7 @@ EXACT = timedelta(milliseconds=100)  #: by which clocks of machines may differ, 
 
 class Clock(Protocol):
     def now(self) -> datetime:
-        """Wall time, UTC."""
+        """The time of day, in UTC."""
         ...
 
     def micros(self) -> int:
@@ -134,7 +134,7 @@ async def sleep_until(clock: Clock, due: datetime | None, *, or_when: asyncio.Ev
 
 
 async def sleep_unless(event: asyncio.Event, clock: Clock, seconds: float | None) -> None:
-    """For so long (None: for ever), or until the event."""
+    """Sleep for so many seconds (None: for ever), or until the event."""
     waits: set[asyncio.Task[object]] = {asyncio.create_task(event.wait())}
     if seconds is not None:
         waits.add(asyncio.create_task(clock.sleep(max(0.0, seconds))))

@@ -35,7 +35,7 @@ class Event:
         return record
 
     def as_stored(self) -> str:
-        """One line of ASCII: whatever is in it, the group it is committed with can be stored."""
+        """The event as one line of ASCII: whatever is in it, the group it is committed with can be stored."""
         return json.dumps(self.as_record())
 
     def redacted(self, redact: Callable[[str], str]) -> Event:

@@ -18,7 +18,7 @@ _begun: set[str] = set()
 
 
 def soon(module: str) -> None:
-    """It will be needed: import it in a thread that nobody waits for, also not at the end of the process."""
+    """Import a module that will be needed, in a thread that nobody waits for, not even at the end of the process."""
     if module not in sys.modules and module not in _begun:
         _begun.add(module)
         threading.Thread(target=_import, args=(module,), name=f"import {module}", daemon=True).start()

@@ -22,11 +22,11 @@ if TYPE_CHECKING:  # a type checker knows how to read those
 else:
 
     def dataclass(cls: type | None = None, /, **options: bool) -> Any:
-        """As `dataclasses.dataclass`, with its options `frozen`, `slots`, `eq`, `kw_only` and `weakref_slot`."""
+        """Like `dataclasses.dataclass`, with its options `frozen`, `slots`, `eq`, `kw_only` and `weakref_slot`."""
         return _made(cls, **options) if cls else lambda cls: _made(cls, **options)
 
     class pattern:
-        """As `re.compile`. To be asked for its methods: functions of `re` that take an expression do not know it."""
+        """Like `re.compile`. Call its methods: functions of `re` that take an expression do not know it."""
 
         def __init__(self, text: str | bytes, flags: int = 0) -> None:
             self._written = text, flags
@@ -128,7 +128,7 @@ def _not_deleted(self: object, name: str) -> None:
 
 
 def _state(self: Any) -> list[Any]:
-    """For copies: the usual way sets each field, which a frozen one refuses."""
+    """How an object is copied: the usual way sets each field, which a frozen one refuses."""
     return [getattr(self, each.name) for each in dataclasses.fields(self)]
 
 

@@ -123,7 +123,7 @@ Resolve = Callable[[str, int], Awaitable[list[IPAddress]]]
 async def checked_addresses(
     host: str, port: int, *, allow_local: bool = False, resolve: Resolve = resolve
 ) -> list[IPAddress]:
-    """Where a name leads now. BadInput when one of these addresses is not to be connected to."""
+    """The addresses that a host name stands for now. Raises BadInput when we must not connect to one of them."""
     addresses = await resolve(host, port)
     for address in addresses:
         check_address(host, address, allow_local=allow_local)

@@ -74,7 +74,7 @@ class Redactor:
         self._values = tuple(sorted(known.union(self._values), key=lambda value: (-len(value), value)))
 
     def begun(self, text: str) -> int:
-        """Where at its end a secret may have begun; the length of the text when none has."""
+        """Where a secret may have begun at the end of a text; the length of the text when none has."""
         start = _begun(text)
         for value in self._values:
             if not _is_word(value):

@@ -10,7 +10,7 @@ _LONGEST = 64  # characters of a name that are compared
 
 
 def slip_of(typed: str, known: Iterable[str]) -> Slip | None:
-    """None when no known name is near. Letters that changed places are the likeliest slip."""
+    """The known name that was probably meant; None when no name is near. Swapped letters are the likeliest slip."""
     from difflib import get_close_matches
 
     names = {each.lower(): each for each in known}

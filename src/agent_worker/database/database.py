@@ -31,7 +31,8 @@ class Statements(Protocol):
     def all(self, sql: str, **values: object) -> list[Row]: ...
 
     def redact(self, text: str) -> str:
-        """As it may be stored: without secrets. For a text that is known by its hash, or cut; others need no asking."""
+        """A text without secrets, as it is stored. Only for texts that are hashed or cut first: all others are redacted
+        on the way."""
         ...
 
     def redact_json(self, text: str) -> str:
@@ -95,7 +96,7 @@ class ProjectDatabase:
 class Database(Protocol):
     @property
     def place(self) -> str:
-        """Where it is, as people may read it."""
+        """Where the database is, without user and password, for people."""
         ...
 
     @property
@@ -124,7 +125,7 @@ class Database(Protocol):
     def write_soon(
         self, change: Callable[Concatenate[WholeTransaction, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> asyncio.Future[T]:
-        """As `write`, together with whatever is written next; by itself if nothing is, after a moment.
+        """Like `write`, but together with whatever is written next, or after a moment if nothing is.
 
         For what must be stored before all that comes after it, and that nobody waits for yet.
         """

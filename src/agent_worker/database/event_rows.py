@@ -54,7 +54,7 @@ def of_another_host(row: Row) -> Event | None:
 
 
 def as_row(event: Event, *, at: int) -> tuple[object, ...]:
-    """The values for `STORE`."""
+    """The values of an event for `STORE`."""
     seq = event.seq if isinstance(event, Posted) else None
     return event.number, event.project, event.workspace, seq, event.as_stored(), at
 

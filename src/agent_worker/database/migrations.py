@@ -69,7 +69,7 @@ def last_applied(applied: Mapping[int, str], known: Sequence[tuple[int, str]]) -
 
 
 def digest(sql: str) -> str:
-    """By which a migration is known. Comments and layout do not count."""
+    """The hash by which a migration is known. Comments and layout do not count."""
     return hashlib.sha256(plain(sql).encode()).hexdigest()
 
 

@@ -294,7 +294,8 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         self._forget_events()
 
     def _gives_up(self, error: psycopg.Error, pause: float, began: float) -> StorageFault | None:
-        """Of what may be stored nobody is told that it is not: only the server knows, so it is waited for."""
+        """Why to stop waiting for the server; None to go on. A change that may be stored is waited for: only the server
+        knows."""
         try:
             self._wait_or_refuse(error, pause, began)
         except Unreachable as fault:
@@ -324,7 +325,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         failpoint("commit.after")
 
     def _begin(self, transaction: PostgresTransaction, group: Jobs) -> str:
-        """One trip: the transaction begins, says how it is known, and has the projects to itself."""
+        """Begin a transaction in one trip: it says how it is known, and has the projects to itself."""
         cursor = transaction.connection.execute((BEGIN_WRITE + _locking([job.project for job in group])).encode())
         while cursor.description is None and cursor.nextset():
             pass

@@ -121,7 +121,7 @@ class HostLease:
         return rows, rows[0][2] - (asked + self._now()) // 2
 
     def _look(self, connection: Connection) -> None:
-        """At what other hosts signal. What is said while we look is looked at again."""
+        """Look at what other hosts signal, and again if something is said meanwhile."""
         self._changed = False
         rows = connection.execute(numbered(signal_rows.LOOK)[0].encode(), [self._host]).fetchall()
         self._tell(self.signalled, signal_rows.signals_in((row[0], row[1]) for row in rows))

@@ -25,7 +25,8 @@ SUFFIXES = ("", "-wal", "-shm")
 
 
 class Presence:
-    """Of one database. Made when it is open and was read, because then all three are there."""
+    """Notices when the files of an open database are taken away or exchanged. Made once it is open: then all three are
+    there."""
 
     def __init__(self, database: Path) -> None:
         self._paths = [f"{database}{suffix}" for suffix in SUFFIXES]
@@ -110,7 +111,7 @@ class CommitMarker:
             raise StorageFault("the files of the database were removed or replaced while it was in use", hint=FIX)
 
     def check_log(self) -> None:
-        """Before the database is opened, because that already takes the log for its own. Raises StorageFault."""
+        """Check the log before the database is opened, which would take it for its own. Raises StorageFault."""
         found = _salt_in(self._log_path)
         if found is not None and not self._fits(found):
             raise StorageFault(f"{self._log_path} is the log of another database, or of another time", hint=FIX)

@@ -231,7 +231,7 @@ def _from_tables(filling: _Filling, work: Path) -> bool:
 
 
 def _rows(connection: apsw.Connection, table: _Table) -> Iterator[tuple[Value, ...]]:
-    """All that can be reached. Where a page is in the way, the numbers behind it are tried in ever smaller spans."""
+    """The rows of a table that can be reached. Behind a broken page, row numbers are tried in ever smaller spans."""
     spans, tries = [_span(connection, table.name) or _EVERYTHING], _TRIES
     while spans and tries:
         low, high = spans.pop()

@@ -183,7 +183,7 @@ def _locked(descriptor: int, path: Path, *, shared: bool = False) -> bool:
 
 
 def _identity(path: Path) -> Identity | None:
-    """Which directory it is, by device and number; None when there is none: then there is nothing to keep either."""
+    """The device and number of a directory; None when there is none: then there is nothing to keep either."""
     try:
         status = os.stat(path)
     except OSError:

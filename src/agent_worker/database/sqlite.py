@@ -207,7 +207,7 @@ class SqliteDatabase(WriteQueue[SqliteTransaction]):
                 self._fold_in(connection)
 
     def _fold_in(self, connection: apsw.Connection) -> None:
-        """As much of the log as nobody still reads. What the disk refuses now stays in the log."""
+        """Move into the file as much of the log as nobody still reads. What the disk refuses now stays in the log."""
         self._behind = False
         if self._mark and self._fault is None:
             try:
@@ -409,7 +409,7 @@ def _as_row(event: Event) -> tuple[object, ...]:
 
 
 def _store_events(connection: apsw.Connection, group: list[Job[SqliteTransaction]]) -> None:
-    """All of a group at once, after its changes: they come from every change and go to one table."""
+    """Store the events of a group at once, after its changes: they come from every change and go to one table."""
     records = [record for job in group if job.error is None for record in job.records]
     if records:
         connection.executemany(event_rows.STORE, records)

@@ -64,7 +64,7 @@ class StoredTransaction:
         self._looked.clear()
 
     def redact_json(self, text: str) -> str:
-        """The same for JSON, string by string: what only looks like a secret across two of them leaves it whole."""
+        """Redact JSON string by string: what only looks like a secret across two strings stays whole."""
         if (hidden := self._redact(text)) == text:
             return text
         try:

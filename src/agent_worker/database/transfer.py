@@ -75,7 +75,8 @@ def to_postgres(source: Path, url: str, verdict: Verdict, settle: Settle, *, red
 def from_postgres(
     url: str, target: Path, verdict: Verdict, settle: Settle, *, aside: str
 ) -> tuple[dict[str, int], Path | None]:
-    """The same into a new file, which takes the place of `target`; also where that is kept, if there was one."""
+    """Copy everything into a new file, which takes the place of `target`; returns where that is kept, if there was
+    one."""
     arriving = target.with_name(f"{target.name}.arriving")
     discard(arriving)
     try:

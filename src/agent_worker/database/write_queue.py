@@ -122,7 +122,7 @@ class WriteQueue(ABC, Generic[X]):
             group += following
 
     def _tell(self, what: Callable[..., None], *about: object) -> None:
-        """From the writer's thread to the event loop."""
+        """Have the event loop call this, from the writer's thread."""
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(what, *about)
 

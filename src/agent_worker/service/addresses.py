@@ -42,7 +42,7 @@ async def workspace_name_in(database: ProjectDatabase, loaded: LoadedProject, te
 
 
 async def _check_known(database: ProjectDatabase, loaded: LoadedProject, workflow: str) -> None:
-    """There is such a workflow, or was: else whoever named it is not told to start it."""
+    """Refuse a workflow that there is not and never was: nobody should be told to start it."""
     is_ours = canonical(workflow, loaded.project.workflows) is not None
     if not is_ours and not await database.read(workspace_rows.was_here, workflow):
         raise loaded.project.no_workflow(workflow)

@@ -97,7 +97,7 @@ def _holds_files(root: Root, folder: str) -> bool:
 
 
 def _make_folders(root: Root, folder: str) -> None:
-    """Where its files will be: a person sees from the start what it can keep."""
+    """Make the folders of a new agent, so that a person sees from the start what it can keep."""
     for part in FOLDERS:
         root.make_dirs(f"{folder}/{part}")
 
@@ -155,7 +155,7 @@ async def _write_file(service: Service, loaded: LoadedProject, name: str, text: 
 
 
 async def _free_name(service: Service, loaded: LoadedProject) -> str:
-    """One that no agent has, or had when its file was last seen."""
+    """A name that no agent has, or had when its file was last seen."""
     taken = set(loaded.agents) | {row["name"] for row in await service.read(loaded, _names)}
     return next(f"agent-{n}" for n in itertools.count(1) if f"agent-{n}" not in taken)
 

@@ -48,7 +48,7 @@ async def ask_and_follow(
 
 
 def _about(loaded: LoadedProject, work: Row) -> Filter:
-    """Of all that happens, what may be part of this work or end it: whoever asks does not pay for what others do."""
+    """The filter for events that may be part of this work or end it: whoever asks does not pay for what others do."""
     return Filter(project=loaded.id, agent=work["agent"], anybodys=_ASKED)
 
 

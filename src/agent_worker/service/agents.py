@@ -128,7 +128,7 @@ async def agent_info(service: Service, name: str, project: str | None = None) ->
 
 
 def _soul(worker: AgentRuntime | None, definition: AgentDefinition) -> dict[str, Any]:
-    """Who it is by now; who its definition says, if its own files cannot be read."""
+    """Who an agent is by now; if its own files cannot be read, who its definition says it is."""
     try:
         return look(worker.home, definition.soul).spoken if worker and worker.home else definition.soul.record()
     except (AgentWorkerError, OSError):
@@ -173,7 +173,7 @@ async def agent_set(
 
 
 async def _set_member(service: Service, loaded: LoadedProject, member: Address, action: str) -> AgentView:
-    """The same for one member of an instance: its work there waits, or goes on."""
+    """Stop or start one member of an instance: its work there waits, or goes on."""
     if member.agent is None or member.workspace is None:
         meant = str(member.workspace) if action == "start" else str(member)
         raise BadInput(f"{member} is a workflow, not an agent", hint=f"agent-worker {action} {meant}")
@@ -205,7 +205,7 @@ def _let_go_on(tx: Transaction, agent: str, *, now: int) -> None:
 
 
 def _broken(loaded: LoadedProject, name: str) -> AgentView:
-    """One whose file cannot be used, and never could since we know it."""
+    """An agent whose file cannot be used, and never could since we know it."""
     wrong = loaded.project.wrong_with(name)
     why = in_lines(wrong)
     file = str(loaded.project.broken[name])

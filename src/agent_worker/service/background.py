@@ -11,13 +11,13 @@ from agent_worker.service.shared_work import SharedWork
 
 
 def share(service: Service) -> None:
-    """Where other hosts have the same database: hear of their work before anything is opened here."""
+    """Hear of the work of other hosts that share the database, before anything is opened here."""
     if service.runtime.supervisor.hosting:
         SharedWork(service)
 
 
 def begin(service: Service) -> None:
-    """All of it ends with the service."""
+    """Begin the chores that nobody asks for; they end with the service."""
     if service.runtime.supervisor.hosting:
         service.background(service.open_known())
     Timekeeper(service)

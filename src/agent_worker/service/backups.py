@@ -68,7 +68,7 @@ def _files(home: Root) -> dict[str, bytes]:
 
 
 def put_files_back(home: Root, files: Mapping[str, bytes], *, stamp: str) -> None:
-    """Those of a backup, in place of what is there, which is kept beside them."""
+    """Put the files of a backup in place of what is there, which is kept beside them."""
     now = _files(home)
     for name in FILES:
         if name not in files or files[name] == now.get(name):
@@ -79,7 +79,8 @@ def put_files_back(home: Root, files: Mapping[str, bytes], *, stamp: str) -> Non
 
 
 async def look_at_database(service: Service) -> None:
-    """All of it, once, while the work goes on. A start does not wait for it: it takes seconds for each gigabyte."""
+    """Check the whole database once, while the work goes on. A start does not wait for that: it takes seconds per
+    gigabyte."""
     try:
         await service.runtime.database.check()
     except AgentWorkerError as error:

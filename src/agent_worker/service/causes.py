@@ -57,7 +57,7 @@ class Causes:
 
 
 def causes_of(tx: Transaction, run: Row, message: str | None) -> Causes:
-    """Of a whole row of its table; `message` is the one that its instruction was made from."""
+    """What led to a run, given its whole row; `message` is the one that its instruction was made from."""
     given = {row["id"]: row for row in tx.all(_GIVEN, run=run["id"])}
     called = tx.one(_BY_ID, id=message) if message else None
     if called is None and given:

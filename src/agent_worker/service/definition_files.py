@@ -85,7 +85,7 @@ def _text(root: Path, file: str) -> str | None:
 
 
 def _problems(known: ProjectFiles, file: str, text: str) -> list[str]:
-    """The same that `validate` finds, in a text that is not saved yet."""
+    """What `validate` would find in a text that is not saved yet."""
     try:
         return [str(problem) for problem in _wrong(known, file, text)]
     except DefinitionError as error:

@@ -103,7 +103,8 @@ def _resource(tx: Transaction, workspace: str, id: str) -> resources.Resource:
 
 
 def _difference(before: str, after: str) -> list[str]:
-    """Of long texts, what is left between the lines that begin and end both: the smallest could take for ever."""
+    """How two texts differ. Of long ones all between their common first and last lines: the smallest difference could
+    take for ever."""
     old, new = before.splitlines(), after.splitlines()
     if max(len(old), len(new)) <= COMPARED:
         lines = difflib.unified_diff(old, new, lineterm="", n=3)
@@ -121,7 +122,7 @@ def _alike(old: list[str], new: list[str]) -> int:
 
 
 async def documents_of(service: Service, at: str, project: str | None) -> tuple[ProjectDatabase, Row, Documents]:
-    """Of a workspace: what is stored, its row, and its documents."""
+    """What is stored of a workspace, its row, and its documents."""
     database, workspace = await _workspace(service, at, project)
     return database, workspace, Documents(database, service.runtime.clock, workspace, service.runtime.look_at_copies)
 

@@ -110,7 +110,7 @@ def _number(after: str) -> int:
 
 
 class EventStream:
-    """The stream of `events`."""
+    """What one reader of the operation `events` is told, batch by batch."""
 
     def __init__(self, service: Service, wanted: Filter, *, after: int | None) -> None:
         self._follower = Follower(service, wanted, until=service.closing)
@@ -167,13 +167,13 @@ class Follower:
         self._watch()
 
     def _watch(self) -> None:
-        """Where other hosts have the same work: let them tell us what is written there."""
+        """Ask hosts that share the work to tell us what is written there."""
         if (signals := self._service.runtime.signals) and self._wanted.is_live:
             unwatch, self._unwatch = self._unwatch, signals.watch(self._wanted.project or "")
             unwatch()
 
     def narrow(self, wanted: Filter) -> None:
-        """From now on less is wanted, also of what was heard already."""
+        """Want less from now on, also of what was heard already."""
         self._wanted = wanted
         if self._ear is not None:
             self._ear.narrow(wanted)
@@ -307,7 +307,7 @@ def _nothing() -> None:
 
 
 def _size(event: Event) -> int:
-    """Nearly: what is long in an event is its text."""
+    """The size of an event, nearly: what is long in it is its text."""
     return 200 + sum(len(getattr(event, name, "")) for name in ("text", "arguments", "reason"))
 
 
@@ -369,7 +369,7 @@ def _page(tx: WholeTransaction, after: int, wanted: Filter) -> _Page:
 
 
 def _told(tx: WholeTransaction, row: Row, wanted: Filter) -> EventRecord | None:
-    """None when it is not wanted, or tells of a message that is gone with its workspace."""
+    """A stored event as it is told; None when it is not wanted, or its message is gone with its workspace."""
     told = EventRecord(_kind(row["record"]), row["record"], row["id"])
     if not wanted.wants(told.kind, row["project"], row["workspace"], _agent(told, wanted)):
         return None
@@ -383,7 +383,8 @@ def _told(tx: WholeTransaction, row: Row, wanted: Filter) -> EventRecord | None:
 
 
 def _kind(record: str) -> str:
-    """It stands first. Reading all of each record would keep everybody else waiting when many readers come back."""
+    """The kind of a stored event, which stands first: reading whole records would hold up everybody when many readers
+    come back."""
     return record[:80].split('"', 4)[3]
 
 

@@ -46,7 +46,7 @@ class UsageTotals:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The result."""
+    """What came of work that was followed to its end."""
 
     content: str  #: the answer; of a team, the last word of a member
     tool_calls: list[ToolCall] = field(default_factory=list)

@@ -132,7 +132,8 @@ async def inbox_answer(
 
 
 async def _settle(service: Service, row: Row, *, yes: bool) -> None:
-    """In the agent's files, first: answered again after a crash, nothing is left to do there."""
+    """Do what an answer means in the agent's files, first: answered again after a crash, nothing is left to do
+    there."""
     agent, _, key = row["ref"].partition("/")
     await service.see_files(agent)
     home = service.runtime.registry.worker(agent).home
@@ -145,7 +146,7 @@ async def _settle(service: Service, row: Row, *, yes: bool) -> None:
 
 
 async def _decide_about_soul(service: Service, item: Item, asked: Row, action: Action, text: str) -> str:
-    """Of a change that was proposed for the soul of an agent. What holds is what the person was shown."""
+    """Decide on a change that was proposed for an agent's soul, if it still is what the person was shown."""
     _check_action(asked, action)
     proposal = json.loads(asked["details"])["proposal"]
     verdict: Literal["approve", "reject"] = "approve" if action == "approve" else "reject"
@@ -225,7 +226,7 @@ def _item(tx: Transaction, row: Row) -> Item:
 
 
 def _with_reason(tx: Transaction, row: Row, item: Item) -> Item:
-    """With the run that asks, and what its model said in the step in which it asked."""
+    """The item with the run that asks, and what its model said in the step in which it asked."""
     work, n, _ = row["ref"].split("/", 2)
     step = steps.step_at(tx, work, int(n))
     if step is None:

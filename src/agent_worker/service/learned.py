@@ -41,7 +41,7 @@ class Learned:
 
 
 async def learned_lately(service: Service, loaded: LoadedProject, worker: AgentRuntime | None) -> Learned | None:
-    """None for one that has no files of its own."""
+    """What an agent has learned lately; None for an agent without files of its own."""
     if worker is not None:
         await service.see_files(worker.agent)
     if worker is None or worker.home is None:
@@ -83,7 +83,7 @@ class Judged:
 
 
 async def judged_lately(service: Service, loaded: LoadedProject, worker: AgentRuntime | None) -> Judged | None:
-    """None where no model is named for it, and none was asked."""
+    """What a model has decided for an agent lately; None where no model is named for that, and none was asked."""
     if worker is None:
         return None
     since = service.now() - LATELY // timedelta(microseconds=1)

@@ -118,7 +118,8 @@ def _allowances(
 
 
 def _of_workspace(tx: Transaction, service: Service, workspace: str, *, now: int) -> list[LimitUse]:
-    """Of the dearest request that is, or just was, worked on: each has an allowance of its own."""
+    """What is used of a workspace's limits, by its dearest request of late: each request has an allowance of its
+    own."""
     dearest = tx.one(
         """select t.key from tally t where t.project = :project and t.scope = 'root' and t.key in (
              select root from instruction

@@ -33,7 +33,7 @@ _DYNAMIC = "@${{"  # whom this calls on is known when it is filled in
 
 
 def wrong_in_agent(agent: AgentDefinition, file: Path, root: Path, source: Source | None = None) -> list[Problem]:
-    """In the file, or in the `source` that is to become it."""
+    """What is wrong in an agent's file, or in the `source` that is to become it."""
     return _located(file, root, [*_of_agent(agent, root), *_of_own(agent)], source)
 
 
@@ -50,7 +50,7 @@ def wrong_in_workflow(
 
 
 def wrong_in_project(project: ProjectFiles) -> list[Problem]:
-    """In the project's own file, and in all agents and workflows whose files have the right form."""
+    """What is wrong in the project's own file, and in all agents and workflows whose files have the right form."""
     found, judge = list[Problem](), project.definition.guard.model
     file = next((project.root / name for name in PROJECT_FILES if (project.root / name).is_file()), None)
     if file and judge:

@@ -172,7 +172,7 @@ async def note(
 
 
 async def published(service: Service, name: str, project: str | None) -> None:
-    """After a change of what an agent remembers: its documents say what is public now."""
+    """Bring the public documents of an agent up to date, after a change of what it remembers."""
     loaded = await service.project(project)
     await service.runtime.public.publish(service.runtime.registry.worker(agent_id(loaded, name)))
 

@@ -201,7 +201,7 @@ async def deliver(
 
 
 async def stored(service: Service, keys: Sequence[str], project: str | None) -> tuple[str, ...]:
-    """Of keys that messages were sent with, those of messages that have arrived."""
+    """Which of these keys belong to messages that have arrived."""
     loaded = await service.project(project)
     return await service.read(loaded, _stored, keys)
 

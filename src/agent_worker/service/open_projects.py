@@ -101,9 +101,9 @@ class OpenProjects:
         return None if path in self._open else await asyncio.to_thread(load_project, path)
 
     async def _look(self, root: str, asker: int) -> tuple[Path, Stamp | None]:
-        """Where the project is, and how its files are now: no older than the question, or a change would be missed.
+        """Find the project and see how its files are now: no earlier than the question, or a change would be missed.
 
-        Whoever asks while one looks is told by the next look, together with all the others who did.
+        Questions that come while somebody looks are answered together, by the next look.
         """
         if self._looked.root != root or self._looked.askers < asker:
             askers = self._askers

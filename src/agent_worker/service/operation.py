@@ -43,7 +43,7 @@ class Stream(Protocol):
         ...
 
     async def close(self) -> None:
-        """Nobody listens any more."""
+        """Called when nobody listens any more."""
         ...
 
 
@@ -117,6 +117,6 @@ def operation(method: str, path: str, *, tool: str = "") -> Callable[[F], F]:
 
 
 def operations_in(module: ModuleType) -> list[Operation]:
-    """Those a module defines, in the order of the file."""
+    """The operations that a module defines, in the order of the file."""
     found = [getattr(value, _MARK, None) for value in vars(module).values()]
     return [each for each in found if isinstance(each, Operation) and each.function.__module__ == module.__name__]

@@ -89,7 +89,7 @@ def _work(row: Row) -> WorkNow:
 
 
 def _last_words(tx: Transaction, workspace: Row) -> list[LastWord]:
-    """The newest first."""
+    """The last messages of one channel, the newest first."""
     at = f"@{workspace_rows.name_of(workspace)}"
     lines = channel.read(tx, workspace["id"], since=max(0, workspace["seq"] - FROM_EACH), limit=FROM_EACH)
     return [LastWord(at, line.seq, line.sender, _text(tx, line), line.at) for line in reversed(lines)]

@@ -44,7 +44,7 @@ class RunTakenBack:
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """By name. Of other agents than the one that was asked about, with theirs before it."""
+    """What was taken back, by name; what is another agent's has that agent's name before it."""
 
     runs: list[RunTakenBack]  #: the named ones, and below each those that saw its words: a tree, line by line
     memories: list[str] = field(default_factory=list)
@@ -130,7 +130,7 @@ async def _unindex(service: Service, runs: Sequence[Descent]) -> None:
 
 
 def _in_tree(runs: Sequence[Descent]) -> list[RunTakenBack]:
-    """Each run below the one whose words it saw, the oldest first."""
+    """The runs as a tree: each below the one whose words it saw, the oldest first."""
     children: dict[str | None, list[Descent]] = defaultdict(list)
     for run in runs:
         children[run.saw].append(run)

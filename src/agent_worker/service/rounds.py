@@ -78,7 +78,7 @@ async def make_round(
 
 
 def _record(tx: Transaction, worker: AgentRuntime, planned: RoundPlan, id: str, *, who: str, now: int) -> None:
-    """Before anything changes: what was changed and not noted could not be taken back."""
+    """Note a round before it changes anything: a change that is not noted could not be taken back."""
     if planned.changes:
         before, about = rounds.as_record(planned.changes), rounds.told(planned.changes)
         audit.note(tx, audit.AuditEntry(worker.agent, who, "tidied", about, before=before, run=id), now=now)
@@ -182,7 +182,7 @@ class NightRounds:
 
 
 def _take(tx: Transaction, agent: str, host: str, night: datetime, *, now: int) -> bool:
-    """Of several hosts, one makes the round of an agent in a night: the first that comes, be it after midnight."""
+    """Take the nightly round of an agent for this host; the first host that comes, be it after midnight, gets it."""
     key = f"round/{agent}/{night.astimezone(UTC).date().isoformat()}"
     if routing.accepted(tx, key):
         return False

@@ -88,7 +88,7 @@ class RunningInstances:
         return summary
 
     async def ended_elsewhere(self, workspace: str, reason: str) -> None:
-        """It is stopped, says an event. Where that was not our doing, another host did it."""
+        """Note that an instance was stopped, if that was not our doing: then another host did it."""
         running = self._running.get(workspace)
         if running is None or workspace in self._stopping or workspace in self._finishing:
             return

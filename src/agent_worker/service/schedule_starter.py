@@ -53,7 +53,7 @@ class Timekeeper:
                     await self._take(row)
 
     async def _is_ours(self, row: Row) -> bool:
-        """Of several hosts one starts what is due: one that has the project."""
+        """Whether this host starts what is due: of several, it is one that has the project."""
         host, runtime = self._service.runtime.supervisor.host, self._service.runtime
         if host is None:
             return True
@@ -146,7 +146,7 @@ class Timekeeper:
 
 
 def _who(row: Row) -> str:
-    """Whose check it is, by the name under which it was approved (trust/powers.py)."""
+    """The owner of a check, by the name under which it was approved (trust/powers.py)."""
     if row["set_by"] != "file":
         return BY_PERSON
     if row["workflow"]:

@@ -143,7 +143,7 @@ class _Target:
 
     @property
     def ids(self) -> list[str]:
-        """Where to look for it, first the one that is followed now."""
+        """The ids of the schedules that may be meant, first the one that applies now."""
         if self.running and self.member in self.members:
             return [f"{schedule.id_of(self.members[self.member])}/{self.running['id']}", self.own_id]
         return [self.own_id]
@@ -291,7 +291,7 @@ def _scheduled(row: Row) -> Scheduled:
 
 
 def _named(row: Row) -> tuple[str, Literal["agent", "workflow", "member", "default"], str]:
-    """Its target, which of the four it is, and who does something, with the verb."""
+    """A schedule's target, which of the four it is, and who does what."""
     if row["workflow"]:
         name = str(WorkspaceName.parse(row["workflow"]))
         return name, "workflow", f"the workflow {name} runs"

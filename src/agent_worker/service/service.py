@@ -158,7 +158,7 @@ class Service:
     # --- after a restart --------------------------------------------------------------------------------
 
     async def open_again(self) -> None:
-        """After a restart: projects that have work, and the instances that were running.
+        """Open projects that have work, and the instances that were running, after a restart.
 
         All are opened before anybody works, so that what was interrupted goes on first, whoever's it is.
         """
@@ -262,7 +262,8 @@ class Service:
         return await self._instances.finish(running)
 
     async def finish_or_rest(self, running: Instance) -> Summary:
-        """The same, but where a limit pauses it there is an answer at once, and it goes on when it is resumed."""
+        """Let an instance finish; where a limit pauses it there is an answer at once, and it goes on when it is
+        resumed."""
         ends = self.background(self.finish(running))
         rests = asyncio.create_task(running.watch.at_limit.wait())
         try:
@@ -325,7 +326,7 @@ class Service:
         return remotes_of(self.runtime)
 
     async def see_files(self, agent: str) -> None:
-        """Before a look at the files of an agent, where several hosts write them: until they are as everywhere."""
+        """Bring the files of an agent up to date before they are looked at, where several hosts write them."""
         if self.runtime.personal:
             await self.runtime.personal.agree(agent)
 

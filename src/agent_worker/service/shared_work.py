@@ -69,7 +69,7 @@ class SharedWork:
                 self._service.background(self._ended(project, id, reason))
 
     def _note(self, event: HostChanged) -> None:
-        """Who was found dead is told to people, until it is there again."""
+        """Tell the person which hosts were found dead, until they are there again."""
         if event.state == "dead":
             self._gone[event.host] = HostGone(event.node, self._service.now())
         else:
@@ -91,7 +91,8 @@ class SharedWork:
             self._opening.discard(project)
 
     async def _checkout(self, project: str) -> str | None:
-        """Where the project is here: where it was opened before, or where another host has it, if that is the same."""
+        """Where the project is on this host: where it was opened before, or at the path another host has it at, if it
+        is the same."""
         database = self._service.runtime.database.of(project)
         if root := await database.read(project_rows.root_here):
             return root if await asyncio.to_thread(os.path.isdir, root) else None

@@ -73,7 +73,7 @@ async def skill_import(service: Service, source: str, commit: str, project: str 
 
 
 async def _fetched(service: Service, source: str) -> Fetched:
-    """As it is now: what was imported lies in the project, so nothing needs a lock."""
+    """The skill as its source has it now. What was imported lies in the project, so nothing needs a lock."""
     remote = _skill(source)
     return await service.remotes().newest(remote, folder=remote.path)
 

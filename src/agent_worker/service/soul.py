@@ -161,7 +161,7 @@ async def decide(
     *,
     digest: str | None = None,
 ) -> SoulVerdict:
-    """With `digest`, only if the proposal still says what a person was shown."""
+    """Decide on a proposal; with `digest`, only if it still says what a person was shown."""
     evolution = await _evolution(service, name, project)
     await evolution.known()
     found = await asyncio.to_thread(proposals.named, evolution.bearer.home, proposal)

@@ -241,7 +241,7 @@ def _line(record: dict[str, Any]) -> str:
 
 
 def _said(tx: Transaction, id: str) -> tuple[str, list[SaidBy]]:
-    """Where a team works, and what its members have said; nothing of a direct message to an agent."""
+    """Where a team works, and what its members have said about this work; nothing for a direct message to an agent."""
     sent = tx.one(
         """select d.workspace, m.root from delivery d
              join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq

@@ -71,7 +71,7 @@ async def token_revoke(service: Service, token: str, project: str | None = None)
 
 
 async def hold_tokens(service: Service) -> None:
-    """After a start, or a change by another host: those that are stored hold, and no others."""
+    """Let exactly those tokens hold that are stored; called after a start, and after a change by another host."""
     async with service.holding_tokens:  # what was read last holds
         service.door_tokens.hold_only(await service.runtime.database.read(door_tokens.all_held))
 

@@ -156,7 +156,7 @@ def _said_by(tx: Transaction, message: str | None) -> str:
 
 
 def _steps(tx: Transaction, run: Row, calls: tuple[TracedCall, ...]) -> tuple[TracedStep, ...]:
-    """Each from when the calls before it had returned to when its answer was kept."""
+    """The steps of a run, each from when the calls before it had returned to when its answer was kept."""
     costs = {
         row["step"]: row
         for row in tx.all(

@@ -163,7 +163,7 @@ async def _approve(service: Service, asked: _TrustSubject, digests: list[str] | 
 
 
 async def _note(service: Service, asked: _TrustSubject, powers: Sequence[Power], deed: Deed) -> None:
-    """In the record, before it counts. Of a project that another runtime has open, that has the record too."""
+    """Note an approval in the audit before it counts; for a project that is open in another runtime, that one does."""
     if asked.loaded:
         await service.write(asked.loaded, _noted, [power.what for power in powers], deed, now=service.now())
 
@@ -176,7 +176,7 @@ def _noted(tx: Transaction, what: Sequence[str], deed: Deed, *, now: int) -> Non
 async def _powers_of(
     service: Service, loaded: LoadedProject, workflow: str | None, agent: str | None
 ) -> tuple[Power, ...]:
-    """Of a workflow, of an agent by itself, or of the whole project."""
+    """The powers of a workflow, of an agent by itself, or of the whole project."""
     if agent is not None and workflow is not None:
         raise BadInput("name a workflow or an agent, not both")
     if agent is not None:

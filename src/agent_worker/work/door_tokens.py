@@ -28,7 +28,7 @@ _LONGEST_NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class DoorToken:
-    """Who is calling, when a door token was shown."""
+    """The caller that has shown a door token."""
 
     id: str
     name: str
@@ -40,7 +40,7 @@ class DoorToken:
 
 
 class DoorTokens:
-    """All that hold now, by digest."""
+    """The door tokens that are valid now, by digest."""
 
     def __init__(self) -> None:
         self._held: dict[bytes, DoorToken] = {}
@@ -49,7 +49,7 @@ class DoorTokens:
         self._held[bytes.fromhex(digest)] = token
 
     def hold_only(self, tokens: Iterable[tuple[str, DoorToken]]) -> None:
-        """These are all that there are."""
+        """Replace what is known by these tokens."""
         self._held = {bytes.fromhex(digest): token for digest, token in tokens}
 
     def drop(self, id: str) -> None:
@@ -95,7 +95,7 @@ def add(
 
 
 def of_project(tx: Transaction) -> list[DoorToken]:
-    """In the order in which they were made."""
+    """The door tokens of a project, in the order in which they were made."""
     rows = tx.all(
         """select t.*, coalesce(c.root, '') as root from door_token t
              left join checkout c on c.project = :project and c.host = :here
@@ -105,7 +105,7 @@ def of_project(tx: Transaction) -> list[DoorToken]:
 
 
 def revoke(tx: Transaction, which: str) -> DoorToken:
-    """By its name, its id, or how that begins."""
+    """End a token, known by its name, its id, or the beginning of that."""
     known = of_project(tx)
     found = [each for each in known if which in (each.name, each.id)]
     found = found or [each for each in known if which and each.id.startswith(which)]
@@ -119,7 +119,7 @@ def revoke(tx: Transaction, which: str) -> DoorToken:
 
 
 def all_held(tx: WholeTransaction) -> list[tuple[str, DoorToken]]:
-    """Those of all projects that are here, each with its digest."""
+    """The tokens of all projects that are here, each with its digest."""
     rows = tx.all("select t.*, c.root from door_token t join checkout c on c.project = t.project and c.host = :here")
     return [(row["digest"], _token(row)) for row in rows]
 

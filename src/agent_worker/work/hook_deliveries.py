@@ -40,7 +40,7 @@ class NewDelivery:
 
 
 def known(tx: Transaction, new: NewDelivery) -> Row | None:
-    """The same delivery, if it came before."""
+    """The first delivery with this id or this body, if one has arrived before."""
     return tx.one(
         """select * from hook_delivery
             where project = :project and workflow = :workflow and name = :name
@@ -107,7 +107,7 @@ def queued(tx: WholeTransaction) -> list[Row]:
 
 
 def claim(tx: Transaction, id: str, host: str, *, now: int) -> bool:
-    """It is about to be started; False when a newer one has taken its place."""
+    """Take a delivery that is about to be started; False when a newer one has taken its place."""
     changed = tx.run(
         """update hook_delivery set state = 'starting', started_at = :now, host = :host
             where project = :project and id = :id and state = 'queued'""",

@@ -265,7 +265,7 @@ def forgive(tx: Transaction, scope: Literal["root", "agent", "project"], key: st
 
 
 def _add_to_all(tx: Transaction, account: Payer, day: str, **cost: int) -> None:
-    """As `_add` for the request, the day of the agent and that of the project, in one statement: every step does it."""
+    """Add to the tallies of the request, the agent's day and the project's day in one statement: every step does it."""
     if not account.agent or not account.root:
         for scope, key, when in (("project", "", day), ("agent", account.agent, day), ("root", account.root, "")):
             if key or scope == "project":

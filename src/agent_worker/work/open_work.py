@@ -114,7 +114,7 @@ def going_on(tx: Transaction, workspace: str) -> bool:
 
 
 def open_in(tx: Transaction, workspace: str) -> list[Row]:
-    """For whom there is work in a workspace, and in which state each is."""
+    """The agents that have work in a workspace, and the state of each."""
     return tx.all(
         """select distinct agent, state from instruction
             where project = :project and workspace = :workspace and state in ('queued', 'running', 'waiting')""",

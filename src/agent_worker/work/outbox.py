@@ -41,7 +41,7 @@ def assign(tx: Transaction, item: str, due: Mapping[str, int]) -> None:
 
 
 def sent(tx: Transaction, item: str, sink: str, *, again: int | None) -> None:
-    """It was told. It is told again at a time, if the item is still open then."""
+    """Note that a notification was sent. It is sent again at a time, if the item is still open then."""
     if again is None:
         tx.run("delete from outbox where project = :project and item = :item and sink = :sink", item=item, sink=sink)
     else:

@@ -123,7 +123,7 @@ def root_here(tx: Transaction) -> str:
 
 
 def roots_elsewhere(tx: Transaction) -> tuple[str, list[str]]:
-    """By what the project is known, and where other hosts have it."""
+    """What the project is known by, and where other hosts have it."""
     rows = tx.all(
         """select distinct p.identity, c.root from project p join checkout c on c.project = p.id and c.host <> :here
             where p.id = :project order by c.root"""
@@ -160,5 +160,5 @@ def become(tx: WholeTransaction, *, before: str, after: str, project: str | None
 
 
 def forget_host(tx: WholeTransaction) -> None:
-    """This host will not come back under the same name: it has no home."""
+    """Forget where this host has its projects: without a home it will not come back under the same name."""
     tx.run("delete from checkout where host = :here")

@@ -245,7 +245,7 @@ def begin_wait(tx: Transaction, id: str, *, now: int) -> None:
 
 
 def end_wait(tx: Transaction, run: str) -> None:
-    """The model has answered."""
+    """Note that work no longer waits for its model, which has answered."""
     tx.run("update instruction set waits_since = null where project = :project and run = :run", run=run)
 
 

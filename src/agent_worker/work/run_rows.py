@@ -64,7 +64,7 @@ def refuse(tx: Transaction, run: str, *, reason: str) -> None:
 
 
 def forgive(tx: Transaction, run: str) -> None:
-    """It was lost with its host, and others were too: that does not count against its work."""
+    """Do not count an attempt against its work: it was lost with its host, as others were."""
     tx.run("update run set blamed = 0 where project = :project and id = :run", run=run)
 
 
@@ -98,7 +98,7 @@ def note_outside(tx: Transaction, run: str, by: str) -> None:
 
 
 def from_outside(tx: Transaction, runs: Iterable[str | None]) -> set[str]:
-    """Those of the runs whose words may come from outside."""
+    """Which of these runs may have said words from outside."""
     asked = {f"run{n}": run for n, run in enumerate(sorted(set(filter(None, runs))))}
     if not asked:
         return set()
@@ -108,7 +108,7 @@ def from_outside(tx: Transaction, runs: Iterable[str | None]) -> set[str]:
 
 
 def held_among(tx: Transaction, runs: Iterable[str]) -> set[str]:
-    """Those of the runs that a person has taken back."""
+    """Which of these runs a person has taken back."""
     look = "select 1 from run where project = :project and id = :run and held = 1"
     return {run for run in set(runs) if tx.one(look, run=run)}
 

@@ -19,7 +19,7 @@ MARK = "[[mark]]"  #: stands in a text for the mark of its run, which differs fr
 
 @dataclass(frozen=True, slots=True)
 class SentIds:
-    """By which the texts that a run was sent are found."""
+    """The ids of the texts that a run was sent."""
 
     sections: tuple[str, ...] = ()  #: in the order of its manifest
     marked: tuple[bool, ...] = ()  #: of these, in which `MARK` stands for its mark
@@ -28,7 +28,7 @@ class SentIds:
     lesson: tuple[str, ...] = ()  #: the model that learned from it; ids of what it was told, asked, and answered
 
     def with_section(self, at: int, until: int, id: str) -> SentIds:
-        """The same with a section, in which there is no mark, in the place of those from `at` to before `until`."""
+        """These ids with one section, which has no mark, instead of those from `at` to before `until`."""
         sections, marked = self.sections, self.marked
         return replace(
             self,

@@ -136,7 +136,8 @@ def since(
 
 
 def hold_back(tx: Transaction, agent: str, *, at: int = 0, run: str | None = None) -> list[Row]:
-    """No agent gets to see what was said from a time on, or in one run; people do. Context and seq of each line."""
+    """Hide from agents what was said from a time on, or in one run; people still see it. Context and seq of each
+    line."""
     return tx.all(
         """update talk set held = 1
             where project = :project and agent = :agent and held = 0 and at >= :at

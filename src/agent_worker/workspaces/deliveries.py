@@ -70,7 +70,7 @@ def given_to(tx: Transaction, run: str) -> list[Row]:
 
 
 def seqs_open_for(tx: Transaction, agent: str, workspace: str, *, since: int) -> set[int]:
-    """Which messages from this one on are in the inbox."""
+    """Which messages, from this one on, are open for an agent."""
     rows = tx.all(
         """select seq from delivery
             where project = :project and agent = :agent and workspace = :workspace and seq >= :since
@@ -164,7 +164,7 @@ def forget(tx: Transaction, agent: str) -> None:
 
 
 def unanswered(tx: Transaction, workspace: str) -> list[Row]:
-    """Who has called on whom here and waits for an answer, with how many messages."""
+    """Which members wait for an answer from which, and with how many messages."""
     return tx.all(
         """select m.sender as who, a.name as whom, count(*) as n from delivery d
              join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq

@@ -28,7 +28,7 @@ _RECENT = 100  # lines of a channel by which its workspace is recognised
 
 
 class DocumentCopies:
-    """Those of one host."""
+    """The copies of documents that one host has."""
 
     def __init__(self, database: Database, bus: Bus, clock: Clock, home: Root | None) -> None:
         self._database = database
@@ -52,7 +52,7 @@ class DocumentCopies:
             await self._agree(workspace["id"])
 
     async def look(self, workspace: Row) -> None:
-        """Before somebody reads or writes a document, and after: until files and revisions are one."""
+        """Bring files and revisions together, before and after somebody reads or writes a document."""
         if workspace["id"] in self._copies:
             return await self._agree(workspace["id"])
         if workspace["documents"] == COPIED:  # it has ended, and what people do to its files counts still

@@ -207,7 +207,7 @@ def filed(tx: Transaction, workspace: Row, row: Row, kept: str, *, now: int) -> 
 
 
 def file_all(tx: Transaction, workspace: str) -> None:
-    """No revision waits for its file any more."""
+    """Note that every revision is in its file."""
     tx.run(
         "update document set filed = 1 where project = :project and workspace = :workspace and filed = 0",
         workspace=workspace,
@@ -309,7 +309,7 @@ def without(tx: Transaction, workspace: str, now: Document, keys: Collection[str
 
 
 def _cut(text: str, added: str) -> str | None:
-    """Without lines that were added at an end and stand there word for word, once; None when they do not."""
+    """A text without lines that were added at its end, if they stand there word for word, once; else None."""
     lines, gone = text.splitlines(keepends=True), [line.rstrip("\n") for line in added.strip("\n").splitlines()]
     plain = [line.rstrip("\n") for line in lines]
     places = [n for n in range(len(plain)) if plain[n : n + len(gone)] == gone]

@@ -92,11 +92,11 @@ class Documents:
         return found
 
     async def names(self) -> list[str]:
-        """Those that say something: of one that was taken back not even the name is left."""
+        """The documents that say something: of one that was taken back not even the name is left."""
         return list(await self.stamps())
 
     async def stamps(self) -> dict[str, str]:
-        """For each of these, something that changes when its text does. Costs no reading of the texts."""
+        """For each document, a stamp that changes when its text does. The texts are not read."""
         if self._root is not None:
             return await asyncio.to_thread(_stamps_beneath, self._root)
         await self._see_copies()

@@ -170,7 +170,7 @@ class LogFiles:
         self._failing.add(target)
 
     async def _bring_up(self, places: Mapping[Target, Place]) -> None:
-        """All at once: one look at the database, one way to the files. Meanwhile the next ones gather."""
+        """Write all logs that are behind, with one look at the database. Meanwhile the next ones gather."""
         known = {} if self._shared else self._written
         ends = {target: known[target] for target in places if target in known}
         if unknown := {target: place for target, place in places.items() if target not in ends}:
@@ -270,7 +270,7 @@ def _ends_on_disk(places: Mapping[Target, Place]) -> dict[Target, int]:
 
 
 def _append_in_turn(places: Mapping[Target, Place], lacking: Mapping[Target, Lines]) -> None:
-    """One host after another, each only what the file does not hold by then."""
+    """Append while no other host does, and only what the file does not hold by then."""
     for target, lines in lacking.items():
         root, path = places[target]
         with root.among_hosts():

@@ -88,7 +88,7 @@ def members_in(tx: Transaction, workspace: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """Whom a member has around it: the first by name, and how many more."""
+    """The colleagues of a member: the first by name, and how many more."""
 
     names: tuple[str, ...]
     more: int

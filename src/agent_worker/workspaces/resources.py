@@ -78,7 +78,7 @@ def called(tx: Transaction, workspace: str, beginning: str) -> str:
 
 
 def listed(tx: Transaction, workspace: str) -> list[Resource]:
-    """Those that nobody took back, each with the beginning of its text."""
+    """The resources that nobody took back, each with the beginning of its text."""
     rows = tx.all(
         """select id, size, substr(text, 1, 500) as text from resource
             where project = :project and workspace = :workspace and held = 0 order by id""",

@@ -116,7 +116,7 @@ def _check_recipient(tx: Transaction, speech: OutgoingMessage, members: Collecti
 
 
 def _give_work(tx: Transaction, speech: OutgoingMessage, message: Message, agent: str, *, now: int) -> None:
-    """Whom a message calls on finds it among its messages and has it in its queue."""
+    """Give a message to those it calls on: as a delivery, and as an instruction in their queue."""
     deliveries.deliver(tx, message, agent)
     order = Order(
         agent=agent,
@@ -146,7 +146,7 @@ def _ask_the_person(tx: Transaction, speech: OutgoingMessage, message: Message, 
 
 
 def _desk(tx: Transaction, speech: OutgoingMessage, members: Collection[str]) -> str:
-    """Who gets what calls on nobody: only a person is answered so, else agents would talk without end."""
+    """The member that answers a message which calls on nobody: only a person's, or agents would talk without end."""
     if speech.sender != "user" or speech.kind != "message":
         return ""
     return workspace_rows.at_desk(workspace_rows.get(tx, speech.workspace), members)

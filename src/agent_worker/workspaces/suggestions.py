@@ -43,7 +43,7 @@ def add(tx: Transaction, workspace: str, seq: int, document: str) -> None:
 
 
 def found(tx: Transaction, workspace: str, document: str | None = None) -> list[Suggestion]:
-    """Those that wait for a word, oldest first; of one document, or of all."""
+    """The suggestions that nobody has decided on, oldest first; of one document, or of all."""
     rows = tx.all(
         f"{_SUGGESTION} and s.state = 'open' and (cast(:document as text) is null or s.document = :document)"
         " order by s.seq",

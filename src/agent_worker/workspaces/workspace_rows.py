@@ -57,7 +57,7 @@ def get(tx: Transaction, workspace: str) -> Row:
 
 
 def directory_of(workspace: Row) -> str:
-    """Where its files are on this host, as people read it; '' when it has none here."""
+    """Where the files of a workspace are on this host, as people read it; '' when it has none here."""
     has_files = workspace["directory"] and workspace["root"]
     return os.path.join(workspace["root"], workspace["directory"]) if has_files else ""
 
@@ -67,7 +67,7 @@ def is_over(tx: Transaction, workspace: str) -> bool:
 
 
 def files_of(workspace: Row) -> Root:
-    """Where its files are, walked from the project's directory: a link on the way leads nowhere."""
+    """The folder of a workspace, walked from the project's directory: a link on the way is not followed."""
     if not workspace["root"]:
         told = f"the files of {name_of(workspace)} are not on this host: it has no checkout of the project"
         raise NotFound(told, hint="agent-worker status")
@@ -126,7 +126,7 @@ def running_with_tag(tx: Transaction, tag: str) -> list[WorkspaceName]:
 
 
 def archived_before(tx: Transaction, at: int) -> list[Row]:
-    """Those that were replaced by the next of their name, ended before this, and are not erased yet."""
+    """The workspaces that were replaced by the next of their name, ended before this time, and are not erased yet."""
     return tx.all("select id from workspace where project = :project and state = 'archived' and ended_at < :at", at=at)
 
 
@@ -145,7 +145,7 @@ def running_elsewhere(tx: Transaction, host: str) -> list[Row]:
 
 
 def kept_ids(tx: WholeTransaction) -> set[str]:
-    """Those of all projects that can still be looked at."""
+    """The ids of all workspaces, in all projects, that can still be looked at."""
     return {row["id"] for row in tx.all("select id from workspace where state <> 'archived'")}
 
 
@@ -154,7 +154,7 @@ def of_project(tx: Transaction) -> list[Row]:
 
 
 def coordinator_of(tx: Transaction, workflow: str, tag: str) -> str:
-    """Who coordinates the team that goes on when this instance is opened; '' when nobody does, or it begins anew."""
+    """The coordinator of the team that goes on when this instance is opened; '' when it has none, or begins anew."""
     row = tx.one(
         """select coordinator from workspace
             where project = :project and workflow = :workflow and tag = :tag and bound = 1 and state <> 'archived'""",
@@ -165,7 +165,7 @@ def coordinator_of(tx: Transaction, workflow: str, tag: str) -> str:
 
 
 def at_desk(row: Row, members: Collection[str]) -> str:
-    """Who answers a person that calls on nobody: whom the file names, else the coordinator, else the only member.
+    """The member that answers a person who calls on nobody: by the file, else the coordinator, else the only one.
 
     '' when nobody does.
     """

@@ -153,7 +153,7 @@ def _columns(workspace: NewWorkspace) -> dict[str, str | int | None]:
 
 
 def keep_documents(tx: Transaction, workspace: str, where: str) -> None:
-    """Its documents are kept elsewhere from now on: `file` or `copied`."""
+    """Note where the documents of a workspace are kept from now on: `file` or `copied`."""
     tx.run(
         "update workspace set documents = :documents where project = :project and id = :workspace",
         workspace=workspace,
@@ -162,7 +162,8 @@ def keep_documents(tx: Transaction, workspace: str, where: str) -> None:
 
 
 def let_in(tx: Transaction, workspace: str) -> None:
-    """Its files are in order and everybody is a member: it takes messages, and its members work."""
+    """Open a workspace whose files are in order and whose members are known: it takes messages, and its members
+    work."""
     tx.run("update workspace set state = 'running' where project = :project and id = :workspace", workspace=workspace)
     tx.tell(WorkspaceChanged(workspace=workspace, state="running"))
 
@@ -174,7 +175,7 @@ def add_members(tx: Transaction, workspace: str, agents: Mapping[str, str]) -> N
 
 
 def _vacate(tx: Transaction, workspace: str, *, alone: bool) -> None:
-    """Who is gone holds no role, and who is alone has nobody to keep from writing."""
+    """Take roles from members who are gone, and from one who is alone: it has nobody to keep from writing."""
     for role in ("document_owner", "coordinator"):
         tx.run(
             f"""update workspace set {role} = ''
@@ -211,7 +212,7 @@ def next_seq(tx: Transaction, workspace: str) -> int | None:
 
 
 def begin_at(tx: Transaction, workspace: str, seq: int) -> None:
-    """Its directory came from elsewhere with a channel of its own: go on counting after it."""
+    """Count messages on after those of a directory that came from elsewhere with a channel of its own."""
     tx.run(
         "update workspace set seq = :seq where project = :project and id = :workspace and seq < :seq",
         workspace=workspace,
@@ -231,7 +232,8 @@ def close_workspace(tx: Transaction, workspace: str, *, reason: str = "", now: i
 
 
 def leave_all(tx: Transaction, owner: str) -> None:
-    """Whose host is gone takes no message, and its work waits, until someone starts it again."""
+    """Close the workspaces whose host is gone: they take no message, and their work waits until someone starts them
+    again."""
     tx.run(
         """update workspace set state = 'left', owner = null
             where project = :project and state = 'running' and coalesce(owner, '') <> :owner

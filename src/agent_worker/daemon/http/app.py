@@ -126,7 +126,7 @@ def _settings(identity: Identity, private: Root) -> RuntimeSettings:
 
 
 def _database(home: Path) -> Path | str:
-    """Where the state is: where the environment says, or in the home."""
+    """Where the database is: where the environment says, or in the home."""
     if url := os.environ.get(DATABASE_VARIABLE, "").strip():
         return url if "://" in url else f"?://{url}"  # which is refused, with a sentence
     database = home / DATABASE

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def open_outside(service: Service, opening: AsyncExitStack) -> None:
-    """All of it ends with `opening`; what the person has not asked for costs nothing."""
+    """Begin what reaches outside: it ends with `opening`, and what the person has not asked for costs nothing."""
     OutboxSender(service)
     _begin_traces(service)
     chosen = service.runtime.registry.settings
@@ -28,7 +28,7 @@ def open_outside(service: Service, opening: AsyncExitStack) -> None:
 
 
 def _begin_traces(service: Service) -> None:
-    """Where the environment names a collector. A mistake in it keeps nobody from working."""
+    """Send traces, if the environment names a collector. A mistake in it keeps nobody from working."""
     try:
         settings = trace_settings(os.environ)
     except BadInput as error:

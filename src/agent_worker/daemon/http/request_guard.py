@@ -291,7 +291,7 @@ def replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def sending_safely(send: Send, pages: bytes = CSP_OF_PAGES) -> Send:
-    """With headers that keep a browser from making anything of what is sent; `pages` is the CSP of HTML."""
+    """Send answers with headers that keep a browser from making anything of them; `pages` is the CSP of HTML."""
 
     async def guarded(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -105,7 +105,8 @@ class PersonsTools:
     # --- prompts --------------------------------------------------------------------------------------
 
     async def prompts(self, meta: Mapping[str, Any] | None) -> list[wire.Prompt]:
-        """One for each workflow: of the project the client is in, or of all that are open."""
+        """The prompts that are offered, one for each workflow: of the project the client is in, or of all that are
+        open."""
         return [each for known in await self._projects(meta) for each in _prompts(known.project.workflows)]
 
     async def prompt(self, asked: wire.GetPromptRequestParams) -> wire.GetPromptResult:

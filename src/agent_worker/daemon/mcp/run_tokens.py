@@ -39,7 +39,7 @@ class RunTokens:
             entry.listed.set()
 
     def lay_aside(self, run: str, step: int, call: Call) -> None:
-        """This call waits for a person: its program is to be ended until the answer is there."""
+        """Note that a call waits for a person: its program is to be ended until the answer is there."""
         if entry := self._entries.get(run):
             entry.unanswered = (step, call)
             entry.waiting.set()

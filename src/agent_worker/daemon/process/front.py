@@ -21,7 +21,7 @@ _NONCE_HEADER = discovery.NONCE_HEADER.lower().encode()
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this daemon is, for the application it serves."""
+    """What the application that a daemon serves knows of it."""
 
     home: Path
     host: str  #: where clients connect to
@@ -54,7 +54,8 @@ class Front:
         await self._app(scope, receive, send)
 
     def _nonce(self, scope: Message) -> str | None:
-        """Only of a client that asks as ours do. Whatever else comes to this path, the application judges."""
+        """The nonce of a client that asks as ours do; None for any other request to this path, which the application
+        judges."""
         if scope["type"] != "http" or scope["method"] != "GET" or scope["path"] != "/health":
             return None
         headers: list[tuple[bytes, bytes]] = scope["headers"]

@@ -43,7 +43,8 @@ def _locked(lock: int, home: Path) -> bool:
 
 
 def lock_file(home: Path) -> tuple[int, int] | None:
-    """Which file the lock of a home is; None when there is none. Whoever holds it sees whether it is still that one."""
+    """The file that is the lock of a home now; None when there is none. Whoever holds a lock can see whether it is
+    still that one."""
     try:
         status = os.stat(home / discovery.LOCK_FILE, follow_symlinks=False)
     except OSError:

@@ -168,7 +168,7 @@ def logging_to(home: Path, settings: DaemonSettings, redact: Redactor) -> Iterat
 
 @contextmanager
 def _output_recorded(file: LogFile, redact: Redactor) -> Iterator[None]:
-    """In the background, what libraries and children print becomes log lines too, and so stays bounded."""
+    """Turn what libraries and children print into log lines, in the background, so that it stays bounded."""
     if not _is_same(2, file.descriptor):
         yield
         return

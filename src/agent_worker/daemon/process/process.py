@@ -198,7 +198,7 @@ class _Daemon:
         self._withdraw()  # whoever comes now shall start the next one
 
     async def _watch_home(self) -> None:
-        """Without its home nobody finds this daemon any more, and the next one would begin beside it: it ends."""
+        """End if the home is gone: nobody would find this daemon any more, and the next one would begin beside it."""
         home = self._identity.home
         held = lock_file(home)
         while lock_file(home) == held:

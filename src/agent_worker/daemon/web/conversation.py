@@ -151,7 +151,7 @@ async def _at_work(service: Service, at: str, project: str | None) -> Sequence[M
 
 
 def _worker(who: Member | AgentView) -> Html:
-    """One who is at work. What it does and writes is filled in by the page, from what it hears."""
+    """An agent at work. What it does and writes is filled in by the page, from what it hears."""
     name, state, waiting = who.name, who.state, who.waiting
     word = "is at work" if state == "running" else told(state, waiting.what if waiting else "")
     return h(
@@ -261,7 +261,7 @@ def _body(line: MessageView, at: str, project: str | None) -> Html:
 
 
 def _text_of(line: MessageView) -> str:
-    """Without the words for models that stand where a long text was cut."""
+    """The text of a message without the words for models that stand where it was cut."""
     return line.text.rpartition("\n[… ")[0] if line.resource and "\n[… " in line.text else line.text
 
 

@@ -181,7 +181,8 @@ def _suggestion(each: Suggestion, at: str, project: str | None) -> Html:
 
 
 def _editor(found: Document, at: str, project: str | None) -> Html:
-    """With what it would look like, and what saving it changes (static/editor.js)."""
+    """The form in which a document is edited, with what it would look like and what saving changes
+    (static/editor.js)."""
     now = urlencode({"at": at} | ({"project": project} if project else {}))
     return h(
         "details",

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def known_projects(service: Service) -> tuple[list[ProjectSummary], list[ProjectSummary]]:
-    """Those that have something in them, also those of former days; and those whose directory is gone."""
+    """The projects that have something in them, also those of former days; and those whose directory is gone."""
     await service.open_known()
     known = [p for p in await projects.projects_list(service) if p.agents or p.workflows or p.problems]
     return [p for p in known if not p.gone], [p for p in known if p.gone]

@@ -70,7 +70,7 @@ async def _lines(service: Service, at: str, project: str | None) -> Sequence[dic
 
 
 def export_buttons(at: str, project: str | None) -> list[Html]:
-    """One for each format; the page saves what comes as a file."""
+    """The buttons of an export, one for each format; the page saves the answer as a file."""
     query = f"&project={quote(project)}" if project else ""
     return [
         h(

@@ -27,7 +27,7 @@ class FoldedFailure:
 
 
 def folded(runs: Sequence[Run]) -> list[FoldedFailure]:
-    """Of the newest runs, in whatever state, the newest first."""
+    """The failures among the newest runs, equal ones as one, the newest first."""
     well = {run.agent: run.started_at for run in reversed(runs) if run.state == "done"}
     found: dict[tuple[str, str, str], FoldedFailure] = {}
     for run in runs:

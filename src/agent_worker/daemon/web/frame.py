@@ -87,7 +87,8 @@ def form(
 
 
 def changes() -> list[Html]:
-    """In a form that edits a text: what somebody else did meanwhile, and what saving would change."""
+    """The place in a form that edits a text where it says what others changed meanwhile, and what saving would
+    change."""
     return [
         h("p", class_="meanwhile why", role="status"),
         h("pre", class_="diff", hidden=True, tabindex=0, aria_label="What saving would change"),
@@ -176,7 +177,7 @@ def money(usd: float, estimated: bool = False) -> str:
 
 
 def count(number: int) -> str:
-    """Large numbers short: 12.4k."""
+    """A number, short if it is large: 12.4k."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if number >= size:
             return f"{number / size:.1f}".removesuffix(".0") + unit

@@ -200,7 +200,7 @@ async def _project(service: Service, found: Status, now: Overview) -> Html:
 def _workflows(
     instances: Sequence[Running], known: Mapping[str, Workflow], asks: Mapping[str, bool], now: Overview, root: str
 ) -> Html:
-    """One row for each: those that were started, then those that never were."""
+    """The workflows, one row each: those that were started, then those that never were."""
     begun = {WorkspaceName.parse(each.name).workflow for each in instances}
     rows = [_instance(each, known, asks, now, root) for each in instances]
     rows += [_unstarted(each, asks[name], root) for name, each in known.items() if name not in begun]
@@ -295,7 +295,7 @@ def _agents(found: Status, root: str) -> Html:
 
 
 def _spend(spent: runs.Stats) -> Html:
-    """One line; the days are there for who wants to see them."""
+    """What was spent, in one line that opens to show the days."""
     total = money(spent.usd, spent.estimated)
     told = (f"{total} spent", plural(spent.runs, "run"), plural(spent.messages, "message"))
     line = h("span", [h("span", text) for text in (*told, f"{count(spent.tokens)} tokens")], class_="figures")

@@ -13,7 +13,7 @@ from agent_worker.service.service import Service
 
 
 async def hosts_section(service: Service) -> Html | None:
-    """None where this daemon is alone, and nobody has gone."""
+    """The hosts that share the work; None where this daemon is alone, and none is missing."""
     there, gone = await hosts.hosts_list(service), await hosts.hosts_gone(service)
     if len(there) < 2 and not gone:
         return None

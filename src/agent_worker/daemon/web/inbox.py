@@ -202,7 +202,7 @@ def _plain(item: Item) -> Sequence[Html]:
 
 
 def _buttons(item: Item, answer: str) -> list[Html]:
-    """One for each answer; of a yes to a call, one for how far it reaches."""
+    """The buttons of an item, one for each answer; a yes to a call has one for how far it reaches."""
     if answer != "approve" or not item.tool:
         return [_plain_button(item, answer)]
     return [

@@ -14,7 +14,7 @@ _UNITS = {"turns": "runs", "usd": "USD", "usd_per_day": "USD a day"}
 
 
 async def limits_section(service: Service, of: str, project: str | None, *, editable: bool = True) -> Html | None:
-    """Of an agent, or of an instance (`@review`)."""
+    """The limits of an agent, or of an instance (`@review`)."""
     used = [each for each in await limits.limits_list(service, project) if each.of == of]
     which = ("turns", "usd") if of.startswith("@") else ("usd_per_day",)
     units = {"USD": which[-1], "runs": which[0]}

@@ -58,7 +58,7 @@ class PageTokens:
         self._home.replace(FILE, json.dumps(self._until))
 
     def _read(self) -> dict[str, int]:
-        """Those that are still good. A file that cannot be read signs everybody out, and is written anew."""
+        """The tokens that are still good. A file that cannot be read signs everybody out, and is written anew."""
         if not self._home.exists(FILE):
             return {}
         try:

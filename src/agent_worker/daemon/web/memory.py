@@ -43,7 +43,7 @@ async def revert_view(service: Service, name: str, source: str, project: str | N
 
 
 def _tree(runs: Sequence[RunTakenBack], project: str | None, depth: int = 0) -> Html | None:
-    """As they are listed: each is followed by those below it."""
+    """The lines of a tree in the order they are listed: each is followed by those below it."""
     if not runs:
         return None
     starts = [n for n, each in enumerate(runs) if min(each.depth, DEEPEST) == depth]

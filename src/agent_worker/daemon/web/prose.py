@@ -82,7 +82,7 @@ def code(text: str, name: str) -> Html:
 
 
 def is_light(text: str) -> bool:
-    """So small and so plain that rendering it here holds nobody up, whatever it is, nor a hundred like it."""
+    """Whether a text is so small and plain that rendering it here holds nobody up, nor would a hundred like it."""
     if len(text) > LIGHT or "```" in text or "~~~" in text:  # code is coloured by patterns
         return False
     lines = text.count("\n") + 1
@@ -100,7 +100,7 @@ async def prepared(
 
 
 def prepared_now(proses: Iterable[tuple[str, tuple[str, ...]]]) -> None:
-    """The same, for a program that has nothing else to do."""
+    """As `prepared`, for a program that has nothing else to do."""
     rendering().make(_heavy(proses))
 
 

@@ -65,7 +65,7 @@ def as_page(record: Record) -> str:
 
 
 async def as_page_meanwhile(record: Record) -> str:
-    """The same in a process that has other things to do."""
+    """As `as_page`, in a process that has other things to do."""
     await prepared(*_texts(record))
     return await asyncio.to_thread(_page, record)
 

@@ -85,7 +85,7 @@ class Rendering:
             await asyncio.wait(waiting, timeout=within)
 
     def make(self, jobs: Iterable[RenderJob]) -> None:
-        """The same for a program that does nothing else meanwhile."""
+        """As `prepare`, for a program that does nothing else meanwhile."""
         for job in jobs:
             if (key := job.key) not in self._made:
                 self._keep(key, self._work(job))
@@ -123,7 +123,7 @@ class Rendering:
             self._size -= ENTRY + len(self._made.popitem(last=False)[1] or "")
 
     def _work(self, job: RenderJob) -> str | None:
-        """In a thread, which has a process of its own."""
+        """Have a text rendered by the process of this thread."""
         renderer: _Renderer | None = getattr(self._local, "renderer", None)
         for _ in range(2):
             if self._closed:
@@ -182,7 +182,7 @@ class _Renderer:
                     pipe.close()
 
     def render(self, job: RenderJob) -> str | None:
-        """None when it took too long, or too much, or failed: then the process is ended, and a new one is made."""
+        """The HTML of a text; None when it took too long, or too much memory, or failed: then a new process is made."""
         assert self._process.stdin is not None
         asked_before, self._asked = self._asked, True
         line = json.dumps({"kind": job.kind, "text": job.text, "about": job.about}).encode() + b"\n"

@@ -10,7 +10,7 @@ from agent_worker.service.runs import Explained
 
 
 def causes_list(found: Explained, project: str | None) -> Html | None:
-    """None where a run stands alone: a direct message that woke nobody else."""
+    """What led to a run and what came of it; None where it stands alone: a direct message that woke nobody else."""
     causes = found.causes
     if not (causes.chain or causes.beside or causes.woke):
         return None

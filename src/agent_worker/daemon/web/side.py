@@ -15,7 +15,7 @@ _EVENTS = "agent,waiting,workspace,inbox,settled,started,ended,queued"
 
 @operation("GET", "/page/side")
 async def side(service: Service) -> View:
-    """The list of everything."""
+    """The list beside every view: projects, workspaces and agents."""
     found = await statuses(service)
     waiting = sum(each.waiting for each in found)
     badge = h("span", waiting, class_="badge", aria_label=plural(waiting, "item")) if waiting else None

@@ -85,6 +85,6 @@ def _file(name: str) -> Endpoint:
 
 
 def _preloaded() -> bytes:
-    """So that the browser asks for all modules at once, not for each when it has read who needs it."""
+    """Links by which the browser asks for all modules at once, not for each when it has read who needs it."""
     modules = (name for name in _FILES if name.endswith(".js"))
     return "".join(f'<link rel="modulepreload" href="{PLACE}/{name}">\n' for name in modules).encode()

@@ -148,7 +148,7 @@ def _over(found: Running) -> Html:
 
 
 def _unaddressed(found: Running) -> Html:
-    """Whom a message wakes that names nobody."""
+    """Who is woken by a message that names nobody."""
     if found.desk:
         return h("p", f"Wakes {found.desk}.", class_="wakes calls", aria_live="polite")
     return h("p", "Wakes nobody: write @name to call on someone.", class_="wakes", aria_live="polite")
