@@ -35,13 +35,14 @@ class Usage:
         return not self.tokens and not self.usd
 
     def plus(self, more: Usage) -> Usage:
-        """Both, by their tokens."""
+        """The usage of two answers together."""
         return replace(
             self, input=self.input + more.input, cached=self.cached + more.cached, output=self.output + more.output
         )
 
     def at_least(self, seen: Usage) -> Usage:
-        """The same, with all tokens that were seen to be used: what is paid for the rest is a guess by their number."""
+        """This usage, raised to the tokens that were seen to be used; what the additional ones cost is a guess by their
+        number."""
         if seen.input <= self.input and seen.output <= self.output:
             return self
         input, output = max(self.input, seen.input), max(self.output, seen.output)
@@ -50,7 +51,7 @@ class Usage:
 
     @property
     def plausible(self) -> Usage:
-        """The same within what can be counted: the numbers come from outside, and nobody earns money by a step."""
+        """This usage within what can be counted: the numbers come from outside, and nobody earns money by a step."""
         input, cached, output = map(_countable, (self.input, self.cached, self.output))
         usd = self.usd if self.usd is not None and self.usd >= 0 else None  # what is not a number is not >= 0
         return Usage(input, cached, output, usd and min(usd, 1e9), self.guessed)
@@ -72,7 +73,7 @@ class Reply:
 
     @property
     def storable(self) -> Reply:
-        """The same text without halves of characters, which models cut off now and then."""
+        """This reply without halves of characters, which models cut off now and then."""
         record = self.dump()
         try:
             record.encode()

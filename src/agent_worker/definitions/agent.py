@@ -248,7 +248,8 @@ class AgentSettings(Block):
     def label(self) -> str:
         """By the Rule of Two: U reads what others wrote, S reaches what is sensitive, X changes things or reaches out.
 
-        Whoever is all three does nothing before a person has said yes: each way to it is a power (trust/powers.py).
+        An agent that is all three does nothing before a person has said yes: each way to it is a power
+        (trust/powers.py).
         """
         names = {tool.name for tool in self.tools}
         is_program = self.backend in _PROGRAMS

@@ -29,7 +29,8 @@ _NO_WORKSPACE = tuple(name for name in CONTROL_NAMES if name != ".workspace")
 def check_members(
     written: Any, agents: Mapping[str, AgentDefinition], *, broken: Mapping[str, str]
 ) -> Iterator[Broken]:
-    """Of a workflow, before its form is checked. `broken` are agents whose file has problems, with that file."""
+    """Check the members of a workflow before its form is checked. `broken` are agents whose file has problems, with
+    that file."""
     for name, member in entries(_get(written, "agents")):
         ref, known = member.get("ref"), canonical(str(name), agents)
         if "ref" not in member and known is not None:
@@ -81,7 +82,7 @@ def _unknown_agent(ref: str, agents: Mapping[str, AgentDefinition], broken: Mapp
 
 
 def check_placeholders(written: Any) -> Iterator[Broken]:
-    """Of a workflow, before its form is checked: every `${{ name }}` asks for something that will be there."""
+    """Check, before the form of a workflow, that every `${{ name }}` asks for something that will be there."""
     known = known_names(written)
     outputs: set[str] = set()
     for index, step in entries(_get(written, "setup")):

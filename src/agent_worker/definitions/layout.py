@@ -27,7 +27,7 @@ class OwnPlaces:
 
 
 def own_places(project: ProjectFiles) -> OwnPlaces:
-    """As real paths beneath the project's root. Looks at the disk: a workspace with placeholders is found there."""
+    """What is ours in a project, as real paths. Looks at the disk: a workspace with placeholders is found there."""
     homes = [agent.personal_dir for agent in project.agents.values()]
     workspaces = [project.definition.workspace.base]
     for workflow in project.workflows.values():
@@ -69,7 +69,8 @@ def _named_by(agent: AgentSettings, file: Path, root: Path) -> Iterator[Path]:
 
 
 def _spellings(root: Path, path: Path) -> Iterator[Path]:
-    """As it is written, and where it leads: of a link both could be changed. Nothing if there can be no such file."""
+    """A path as it is written, and where it leads: of a link both could be changed. Nothing if there can be no such
+    file."""
     written = Path(os.path.normpath(path))
     if written.is_relative_to(root) and _is_possible(written):
         yield written

@@ -143,7 +143,7 @@ def _with_prompts_read(
 
 
 def with_prompt_read(settings: A, *, named_in: Path, root: Path) -> tuple[A, list[Broken]]:
-    """The same settings with the text of `system_file` in `system`."""
+    """These settings with the text of `system_file` in `system`."""
     if settings.prompt is None or settings.prompt.system_file is None:
         return settings, []
     try:

@@ -166,7 +166,8 @@ class ProjectFiles:
     def with_values(
         self, agents: Mapping[str, AgentDefinition], workflows: Mapping[str, WorkflowDefinition]
     ) -> ProjectFiles:
-        """With what programs have handed over beside the files. A file has its name first."""
+        """The project with what programs have handed over beside its files. Where a name is taken twice, the file has
+        it."""
         taken = {name.lower() for name in (*self.agents, *self.broken)}
         more = {name: agent for name, agent in agents.items() if name.lower() not in taken}
         names = {name.lower() for name in self.workflows}
@@ -177,7 +178,7 @@ class ProjectFiles:
 
     @property
     def broken_workflows(self) -> dict[str, list[Problem]]:
-        """Those whose file cannot be used, by the name that the file gives them, with what is wrong."""
+        """The workflows whose file cannot be used, by the name that the file gives them, with what is wrong."""
         found: dict[str, list[Problem]] = {}
         for one in self.problems:
             file = PurePosixPath(one.file)
@@ -294,7 +295,8 @@ class _Look:
         return definition
 
     def _validated(self, source: Source, file: Path) -> ProjectDefinition:
-        """With nothing to go back to, an entry that is wrong is left out: it takes down what it names and no more."""
+        """The project's file, checked. With no older version, an entry that is wrong is left out: it costs what it
+        names, no more."""
         defaults = {"name": self._default.name}
         try:
             return validate(ProjectDefinition, source, defaults=defaults)
@@ -357,7 +359,7 @@ class _Look:
         return agent
 
     def _refuse_shared_dirs(self) -> None:
-        """Who moved into the folder of another stays where it was, if it was somewhere."""
+        """Refuse folders that two agents share: the one that moved in stays where it was, if it was somewhere."""
         shared = check_personal_dirs(self._agents, self._root)
         for name, broken in shared.items():
             self._note(self._agent_files[name], "context.dir", broken.message)

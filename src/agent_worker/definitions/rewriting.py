@@ -32,7 +32,8 @@ class _Entry:
 
 
 def rewritten(text: str, changes: Mapping[str, Any], *, file: str) -> str:
-    """With these keys set, and those whose value is None taken out. The text is a mapping, or holds nothing."""
+    """A YAML text with these keys set, and those taken out whose value is None. The text is a mapping, or holds
+    nothing."""
     source = parse_source(text, file=file)
     if source.problems:
         raise DefinitionError(list(source.problems))
@@ -91,7 +92,7 @@ def _span(event: yaml.Event) -> tuple[int, int]:
 
 
 def _changed(text: str, entry: _Entry, value: Any) -> str:
-    """Without the entry when the value is None. A comment behind the old value stands behind the new one."""
+    """The entry with its new value, and the comment behind the old one; nothing when the value is None."""
     line_start = text.rfind("\n", 0, entry.start) + 1
     line_end = text.find("\n", entry.end)
     line_end = len(text) if line_end < 0 else line_end

@@ -265,7 +265,8 @@ def wrong_model(home: Path) -> list[Problem]:
 
 
 def with_environment(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    """With what the environment of the daemon says instead. Raises BadInput. `keep_prompts`: agents/prompt_texts.py."""
+    """The settings with what the daemon's environment says instead. Raises BadInput. `keep_prompts`:
+    agents/prompt_texts.py."""
     read = {name: variable for name, variable in VARIABLES.items() if name != "keep_prompts" and environ.get(variable)}
     given = {name: _given(variable, environ[variable]) for name, variable in read.items()}
     return settings.model_copy(update=given)

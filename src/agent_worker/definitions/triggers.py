@@ -99,7 +99,7 @@ class Trigger(Block):
 
 
 def trigger_rules(written: Mapping[str, Any]) -> Iterator[Broken]:
-    """Of a workflow: what its triggers hand over is what it takes, and something is said."""
+    """Check that the triggers of a workflow hand over what it takes, and that something is said."""
     declared = {str(param.get("name")): param for _, param in entries(written.get("params"))}
     for name, trigger in entries(written.get("triggers")):
         params = trigger.get("params")

@@ -47,12 +47,12 @@ class Change:
 
     @property
     def record(self) -> dict[str, str]:
-        """As a file says it: `{ add: principles, value: Always explain trade-offs }`."""
+        """The change as a file says it: `{ add: principles, value: Always explain trade-offs }`."""
         return {self.verb: self.field, **({"was": self.was} if self.was else {}), "value": self.value}
 
     @property
     def diff(self) -> str:
-        """As a person reads it: what goes, then what comes."""
+        """The change as a person reads it: what goes, then what comes."""
         gone = {"add": "", "change": self.was, "remove": self.value}[self.verb]
         come = "" if self.verb == "remove" else self.value
         return "\n".join(f"{sign} {self.field}: {text}" for sign, text in (("-", gone), ("+", come)) if text)

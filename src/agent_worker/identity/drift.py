@@ -78,7 +78,7 @@ class Probe:
 
     @property
     def told(self) -> str:
-        """In a few words, for people."""
+        """The probe in a few words, for people."""
         if self.longest:
             return f"at most {self.longest} {self.unit}s"
         if self.tool:
@@ -88,7 +88,7 @@ class Probe:
         return f"has /{self.holds}/" if self.holds else f"lacks /{self.lacks}/"
 
     def kept(self, turn: PastTurn) -> bool | None:
-        """None where it cannot be told: there was no answer, or one that is too short to say anything."""
+        """Whether an answer keeps to the principle; None where that cannot be told: it is missing, or too short."""
         if self.tool:
             return self.tool in turn.tools
         if self.asked:
@@ -194,7 +194,7 @@ def changed_lately(soul: CurrentSoul, now: datetime) -> float:
 
 
 def changed_share(before: Mapping[str, Any], after: Mapping[str, Any]) -> float:
-    """Of the words of a soul: how many are new, or how many went, whichever is more."""
+    """The share of a soul's words that are new or that went, whichever is more."""
     old, new = Counter(_words(before)), Counter(_words(after))
     came, went = (new - old).total(), (old - new).total()
     return max(came / max(1, new.total()), went / max(1, old.total()))

@@ -33,7 +33,7 @@ BY_POLICY = "soul_evolution is auto"
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """Whose soul it is."""
+    """The agent whose soul changes."""
 
     agent: str  #: id
     name: str

@@ -103,7 +103,8 @@ def _corrected(turns: Sequence[PastTurn], soul: CurrentSoul, known: Proposals) -
 
 
 def _change_for(wanted: Correction, soul: CurrentSoul) -> Change | None:
-    """None when the soul says so already, or there is nothing to drop."""
+    """The change that follows from what was noticed; None when the soul says so already, or there is nothing to
+    drop."""
     principles = [as_correction(each) for each in soul.principles]
     if wanted.wants == "drop":
         there = next((each for each in principles if each.wants == "do" and each.opposes(wanted)), None)
@@ -129,14 +130,14 @@ def _since_the_opposite(
 
 
 def _worded(same: Sequence[tuple[PastTurn, Correction]]) -> str:
-    """As the person said it most often; of equals, as they said it last."""
+    """A wish as the person said it most often; of equals, as they said it last."""
     counted = Counter(each.principle for _, each in same)
     most = max(counted.values())
     return next(each.principle for _, each in reversed(same) if counted[each.principle] == most)
 
 
 def _counts_from(change: Change, known: Proposals) -> float | None:
-    """From when on something counts for a change that was proposed before; None when it does not any more."""
+    """The time from which evidence counts for a change that was proposed before; None when none does any more."""
     about = [each for each in known.entries if each.is_about(change)]
     if any(each.state in ("open", "rejected") for each in about):
         return None

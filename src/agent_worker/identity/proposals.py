@@ -88,7 +88,7 @@ def load(home: Root) -> Proposals:
 
 
 def get(home: Root, id: str) -> SoulProposal:
-    """One of them. Raises NotFound, or DefinitionError for a file with a mistake in it."""
+    """One proposal. Raises NotFound, or DefinitionError for a file with a mistake in it."""
     text = text_of(home, _path(id)) if _ID.fullmatch(id) else None
     if text is None:
         raise NotFound(f"there is no proposal {id!r} for this soul")
@@ -101,7 +101,7 @@ def get(home: Root, id: str) -> SoulProposal:
 
 
 def named(home: Root, given: str) -> SoulProposal:
-    """One that is called by its id, or by the beginning of it. Among several, the open one."""
+    """The proposal with this id, or with an id that begins so. Among several, the open one."""
     known = load(home).entries
     found = [each for each in known if each.id == given] or [each for each in known if each.id.startswith(given)]
     found = [each for each in found if each.state == "open"] or found
@@ -150,7 +150,7 @@ def settle(home: Root, proposal: SoulProposal, state: State, *, now: datetime, r
 
 
 def overdue(found: Proposals, now: datetime) -> list[SoulProposal]:
-    """Those that nobody has decided about in time."""
+    """The proposals that nobody has decided on in time."""
     today = now.date().isoformat()
     return [each for each in found.open if each.expires and each.expires < today]
 

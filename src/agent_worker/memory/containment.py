@@ -112,7 +112,7 @@ _OWN_CALLS = "select result from program_call where project = :project and work 
 
 
 def _called_up(tx: Transaction, row: Row, words: Mapping[str, str]) -> str | None:
-    """Whose line a tool, of ours or of its program, showed to the run; None: nobody's."""
+    """The run whose words a tool, ours or the program's own, showed to this run; None when it showed nobody's."""
     made = [*tx.all(_CALLS, work=row["work"], run=row["id"]), *tx.all(_OWN_CALLS, work=row["work"], run=row["id"])]
     results = [call["result"] for call in made]
     return next((run for line, run in words.items() for result in results if result and line in result), None)

@@ -65,7 +65,7 @@ class EncodedMeaning:
         return {self._rows[place]: float(nearness[place] + late[place]) / 2 for place in places}
 
     def like(self, tables: Tables, words: Sequence[str]) -> list[str]:
-        """No other words: the pieces say which are near."""
+        """No further words to look for: the pieces of the question say which entries are near."""
         return []
 
     def save(self) -> None:
@@ -141,7 +141,7 @@ class EncodedMeaning:
     # --- what is kept
 
     def _late(self, places: Sequence[int], asked: Encoded) -> dict[int, float]:
-        """For each piece of the question the nearest of an entry, on average."""
+        """How near an entry is: for each piece of the question its nearest piece, on average."""
         if not places:
             return {}
         np = self._encoder.numpy

@@ -215,7 +215,7 @@ def passes_on(heard: str, text: str) -> bool:
 
 
 def sentences(text: str) -> list[str]:
-    """Of a long text only the first ones."""
+    """The sentences of a text; of a long one only the first ones."""
     return [each for each in _SENTENCE.split(text, MOST_SENTENCES) if each.strip()][:MOST_SENTENCES]
 
 

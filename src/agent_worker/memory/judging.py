@@ -198,7 +198,7 @@ def question_id(task: Task, *texts: str) -> str:
 
 
 def kept_answers(home: Root | None) -> Mapping[str, str]:
-    """By what was asked, oldest first. Reads a file."""
+    """The answers that are kept, by what was asked, oldest first. Reads a file."""
     if home is None:
         return {}
     with suppress(AgentWorkerError, ValueError):
@@ -219,5 +219,5 @@ def _side(entry: MemoryEntry) -> str:
 
 
 def cut(text: str, size: int) -> str:
-    """So many bytes of it: what is not English has more tokens in a character."""
+    """The beginning of a text, by bytes: a character of another script than ours costs more tokens."""
     return text.encode(errors="replace")[:size].decode(errors="ignore")

@@ -144,7 +144,7 @@ class Library:
         return [_looks(home, memory.FOLDER), _looks(home, notes.FOLDER), dict(talk.files)]
 
     def _place(self) -> Path | None:
-        """None: nowhere, so in memory. That is also where it is when the disk does not take it."""
+        """Where the index is kept; None for in memory, also when the disk does not take it."""
         if self._home is None or self._beside is None or not self._home.is_there:
             return None
         try:

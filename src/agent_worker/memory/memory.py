@@ -242,7 +242,7 @@ _PLAIN = ("about", "since", "until", "replaces", "replaced_by", "disputes", "che
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    """One or several, as people write lists."""
+    """The names in a field in which people write one name or a list."""
     return tuple(map(str, value)) if isinstance(value, list) else (str(value),) if value else ()
 
 
@@ -259,7 +259,7 @@ def _plain(value: Any) -> str:
 
 
 def _record(entry: MemoryEntry) -> dict[str, Any]:
-    """As it is written, without what goes without saying."""
+    """An entry as it is written, without what goes without saying."""
     by = "" if entry.by == (SELF if entry.source else USER) else entry.by
     source = entry.source[0] if len(entry.source) == 1 else list(entry.source)
     record: dict[str, Any] = {"value": entry.value, "source": source, "learned": entry.learned, "by": by}

@@ -46,7 +46,7 @@ class RunJournal:
             append_records(self.folder, _journal(agent), ({"run": run}, *records))
 
     def note(self, agent: str, path: str, content: bytes | None) -> None:
-        """One of us has written it. Who is killed before this finds it in `.held`: nothing is lost."""
+        """Note that one of us has written a file. After a kill before this, it is found in `.held`: nothing is lost."""
         if self.folder is None:
             return
         try:
@@ -142,7 +142,7 @@ class OwnFiles:
 
     @classmethod
     def settle_in(cls, home: Root) -> None:
-        """Before somebody of ours looks at, or writes, the files of this agent."""
+        """Put the files of this agent in order before one of us reads or writes them."""
         if cls._guarded and (guard := cls._guarded.get(home.location())):
             guard.settle()
 
@@ -163,7 +163,7 @@ class OwnFiles:
         self.put_back.append(path)
 
     def _written(self, place: Path, content: bytes | None) -> None:
-        """One of us has written it: so it should be."""
+        """Note that one of us has written a file: so it should be."""
         if place.is_relative_to(self._place) and _is_guarded(path := place.relative_to(self._place).as_posix()):
             with self._lock:
                 self._expected[path] = content
@@ -244,7 +244,7 @@ def _there(home: Root) -> Iterator[str]:
 
 
 def _read(home: Root, path: str) -> bytes | None:
-    """None when there is no such file, or it cannot be opened: then nobody of ours reads it either."""
+    """The content of a file; None when it is missing or cannot be opened: then none of us reads it either."""
     try:
         return home.read_bytes(path)
     except AgentWorkerError:

@@ -265,7 +265,7 @@ def _holds(text: Sequence[str], phrase: Sequence[str]) -> bool:
 
 
 def _quoted(terms: Sequence[Term]) -> str:
-    """Without the parts of what was found as a whole, and pairs of characters put together again."""
+    """The words looked for, in quotes: without parts of longer ones, and with pairs of characters joined again."""
     said: list[str] = []
     for term in terms:
         if term.is_pair and said and said[-1][-1] == term.said[0]:

@@ -49,7 +49,7 @@ class RoundChange:
 
     @property
     def matter(self) -> tuple[str, str, str]:
-        """By which it is known again: a change that a person took back is not made again."""
+        """The name by which a change is known again: one that a person took back is not made again."""
         return self.what, self.before.key, self.before.value
 
 
@@ -114,7 +114,7 @@ def _exchange(root: Root, old: MemoryEntry, new: MemoryEntry) -> bool:
 
 
 def readable(root: Root) -> Sequence[MemoryEntry]:
-    """All that the agent remembers. A file with a mistake is a person's to mend first: nothing is moved around it."""
+    """Everything the agent remembers. Nothing moves while a file has a mistake: a person mends that first."""
     found = memory.load(root)
     if found.problems:
         raise Refused(f"its memory cannot be tidied: {found.problems[0]}", hint="fix the file, then try again")
@@ -122,13 +122,13 @@ def readable(root: Root) -> Sequence[MemoryEntry]:
 
 
 def told(changes: Sequence[RoundChange]) -> str:
-    """In a line."""
+    """The changes of a round in one line."""
     counted = Counter(each.what for each in changes)
     return ", ".join(f"{n} {what}" for what, n in counted.items()) or "nothing to change"
 
 
 def as_record(changes: Iterable[RoundChange]) -> str:
-    """As the audit keeps them, in JSON."""
+    """The changes of a round as the audit keeps them, in JSON."""
     return json.dumps([asdict(each) for each in changes])
 
 
@@ -171,7 +171,7 @@ def _expired(there: Sequence[MemoryEntry], known: MemoryUse) -> Iterator[RoundCh
 
 
 def _merged(there: Sequence[MemoryEntry], known: MemoryUse) -> Iterator[RoundChange]:
-    """Of entries that say the same the most trusted stays. What is private is not merged with what is shared."""
+    """Merge entries that say the same: the most trusted stays. What is private is not merged with what is shared."""
     now = {(entry.file, entry.key): entry for entry in there}
     for stays, goes in list(_twins(there)):
         one, other = now.get((stays.file, stays.key)), now.get((goes.file, goes.key))
@@ -329,7 +329,7 @@ def _is_twin(one: MemoryEntry, other: MemoryEntry) -> bool:
 
 
 def _counted(stays: MemoryEntry, goes: MemoryEntry) -> MemoryEntry:
-    """With how often the other was said, where somebody said it: a memory does not confirm itself."""
+    """An entry that also counts how often the other was said, if somebody said it: a memory does not confirm itself."""
     more = tuple(each for each in goes.source if each not in stays.source)
     if not more or not (goes.by == USER or goes.by.startswith(COLLEAGUE)):
         return stays
@@ -343,14 +343,14 @@ def _asked_for(key: str, known: MemoryUse) -> set[str]:
 
 
 def _away(there: Iterable[MemoryEntry], entry: MemoryEntry) -> MemoryEntry:
-    """In the archive, under a name that is free there."""
+    """An entry as it goes into the archive, under a name that is free there."""
     taken = {each.key for each in there if each.file == ARCHIVE}
     names = (entry.key, *(f"{entry.key}@{n}" for n in range(1, len(taken) + 2)))
     return replace(entry, file=ARCHIVE, key=next(name for name in names if name not in taken))
 
 
 def _archived(there: Iterable[MemoryEntry], entry: MemoryEntry, by: str, known: MemoryUse) -> MemoryEntry:
-    """In the archive, as something in whose place another stands."""
+    """An entry as it goes into the archive when another takes its place."""
     taken = {each.key for each in there if each.file == ARCHIVE}
     name = next(version for n in count(1) if (version := f"{entry.key}@{n}") not in taken)
     at = known.now.isoformat(timespec="seconds")

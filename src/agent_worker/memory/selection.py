@@ -185,7 +185,7 @@ def _is_overdue(entry: MemoryEntry, today: str) -> bool:
 
 
 def _size(line: str) -> int:
-    """In tokens, with the dash before it."""
+    """The tokens that an entry takes, with the dash before it."""
     return (len(line) + 2) // CHARACTERS_PER_TOKEN + 1
 
 

@@ -89,7 +89,7 @@ def _shareable(entries: Sequence[MemoryEntry], asker: str) -> Shared:
 
 
 def said(entry: MemoryEntry) -> str:
-    """All of an entry that is told: who hears it hears its key."""
+    """Everything that is told of an entry: whoever hears it hears its key."""
     return f"{entry.key}: {entry.value}"
 
 
@@ -121,7 +121,7 @@ def _looked_for(value: str) -> tuple[str, tuple[str, ...], frozenset[str]]:
 
 
 def _in_pieces(marked: Sequence[MemoryEntry], private: Iterable[MemoryEntry]) -> dict[str, str]:
-    """Of entries that only together tell a rare token, a piece each: the key of what they give away."""
+    """Which entries together tell a rare token, a piece each, and the key of what they give away."""
     whose: dict[str, set[str]] = {}
     for entry in marked:
         for token in _TOKEN.findall(said(entry)):
@@ -161,5 +161,5 @@ def _plain(text: str) -> str:
 
 
 def names(colleagues: Iterable[str]) -> tuple[str, ...]:
-    """As they are kept in a file."""
+    """Names as they are kept in a file."""
     return tuple(dict.fromkeys(each.removeprefix("@") for each in colleagues))

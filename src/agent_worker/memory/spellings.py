@@ -32,7 +32,7 @@ MOST = 20  # encoded pieces of one text that are looked at
 
 @lru_cache(5_000)
 def spellings(text: str) -> str:
-    """All of them, one after the other: letters and digits only."""
+    """All spellings of a text, one after the other: letters and digits only."""
     plain = squeezed(text)
     turned = squeezed(codecs.encode(text, "rot13"))
     spelled = squeezed(_SPELLED_WORD.sub(lambda word: _SPELLED[word.group()], text.casefold()))

@@ -280,7 +280,7 @@ _ENDINGS = (
 
 
 def stem(word: str) -> str:
-    """Without what changes from sentence to sentence; short words stay as they are."""
+    """A word without what changes from sentence to sentence; short words stay as they are."""
     if not word.isascii():
         return word
     for ending in _ENDINGS:

@@ -55,7 +55,7 @@ class WorkspaceLibrary:
 
 
 class WorkspaceLibraries:
-    """Those of one process, opened when they are first searched."""
+    """The libraries of workspaces in one process, opened when they are first searched."""
 
     def __init__(self, home: Root | None = None, model: Path | None = None) -> None:
         self._home = home

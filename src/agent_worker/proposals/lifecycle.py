@@ -75,7 +75,7 @@ def _assign(tx: Transaction, proposal: Proposal, *, now: int) -> str:
 
 
 def _set_limits(tx: Transaction, proposal: Proposal) -> str:
-    """Only a person gives more: by asking, or by a vote of their own."""
+    """Set the limits that a proposal asked for. Only a person can raise them: by asking, or by a vote of their own."""
     if proposal.creator != USER and store.choices(tx, proposal.id).get(USER) != APPROVE:
         return " The user has not approved it, so the limits stay as they are."
     workspace_state.grant(tx, proposal.workspace, proposal.effect.limits)
@@ -86,7 +86,7 @@ SYSTEM = "system"
 
 
 def expire(tx: Transaction, id: str, *, now: int) -> None:
-    """Its time is up: what the votes say counts if the quorum is met, else the fallback."""
+    """End a proposal whose time is up: by its votes if the quorum is met, else by the fallback."""
     proposal = store.get(tx, id)
     running = workspace_rows.get(tx, proposal.workspace)["state"] == "running"
     if running and proposal.state == "open" and proposal.expires_at <= now:
@@ -250,7 +250,7 @@ def propose(
 
 
 def _as_stored(tx: Transaction, request: ProposalRequest) -> ProposalRequest:
-    """Its options without secrets, before they are compared: votes are compared with what is stored."""
+    """A proposal with its options as they are stored, without secrets: votes are compared with those."""
     options = None if request.options is None else [tx.redact(option) for option in request.options]
     return replace(
         request,
@@ -304,7 +304,7 @@ def veto(tx: Transaction, workspace: str, number: int, *, reason: str = "", now:
 
 
 def cancel(tx: Transaction, workspace: str, number: int, *, by: Voter, reason: str = "", now: int) -> Proposal:
-    """Its creator, or the person, takes a proposal back."""
+    """Take a proposal back; its creator and the person may."""
     proposal = _still_open(tx, workspace, number, now=now)
     if by != PERSON and proposal.creator != by.name:
         raise Refused(f"only {proposal.creator} or the user can cancel proposal {number}")

@@ -65,5 +65,5 @@ def _author(proposal: Proposal) -> Author:
 
 
 def key_of(proposal: Proposal) -> str:
-    """By which the entry of a proposal is found again in the history of the document."""
+    """The key by which the entry of a proposal is found again in the history of the document."""
     return f"proposal/{proposal.id}"

@@ -165,7 +165,7 @@ def add(tx: Transaction, draft: NewProposal, *, now: int) -> Proposal:
 
 
 def announce(tx: Transaction, id: str, *, message: str, root: str) -> Proposal:
-    """Its announcement is in the channel; without another root, that is the root of all that comes of it."""
+    """Note the message that announces a proposal; without another root, it is the root of all that comes of it."""
     row = tx.one(
         "update proposal set message = :message, root = :root where project = :project and id = :id returning *",
         id=id,
@@ -195,7 +195,7 @@ def get(tx: Transaction, id: str) -> Proposal:
 
 
 def of_workspace(tx: Transaction, workspace: str) -> list[Proposal]:
-    """All there ever were, the oldest first."""
+    """All proposals of a workspace, also ended ones, the oldest first."""
     return [
         Proposal.of(row)
         for row in tx.all(
@@ -219,7 +219,7 @@ def made_for(tx: Transaction, root: str) -> int:
 
 
 def put_vote(tx: Transaction, proposal: Proposal, voter: str, choice: str, *, reason: str, now: int) -> None:
-    """One vote each; a later one replaces it."""
+    """Store a vote. Each voter has one; a later vote replaces it."""
     tx.run(
         """insert into vote(project, proposal, workspace, voter, choice, reason, at)
            values (:project, :proposal, :workspace, :voter, :choice, :reason, :now)
@@ -242,7 +242,7 @@ def votes(tx: Transaction, proposal: str) -> list[Vote]:
 
 
 def choices(tx: Transaction, proposal: str) -> dict[str, str]:
-    """Voter → option."""
+    """What each voter has chosen: voter → option."""
     return {vote.voter: vote.choice for vote in votes(tx, proposal)}
 
 
@@ -291,7 +291,7 @@ def first_due(tx: WholeTransaction) -> int | None:
 
 
 def unrecorded(tx: Transaction, workspace: str | None = None) -> list[Proposal]:
-    """Those that ended and are not in decisions.md yet, of one workspace or of all that run, oldest first."""
+    """The proposals that ended and are not in decisions.md yet, of one workspace or of all that run, oldest first."""
     rows = tx.all(
         """select p.* from proposal p join workspace w on w.project = :project and w.id = p.workspace
             where p.project = :project and p.recorded = 0 and p.state <> 'open'
@@ -329,7 +329,7 @@ def announced_by(tx: Transaction, workspace: str, message: str) -> Proposal | No
 
 
 def hold_back(tx: Transaction, id: str) -> None:
-    """Its words were taken back by a person; the message that announced it keeps them, for people."""
+    """Hide the words of a proposal that a person took back; the message that announced it keeps them, for people."""
     tx.run(
         "update proposal set question = :words, reason = '' where project = :project and id = :id",
         words=TAKEN_BACK,

@@ -43,7 +43,7 @@ async def ask_agent(context: ToolContext, agent: str, question: str) -> str:
 
 
 async def _worded(context: ToolContext, home: Root, question: str, found: sharing.Shared) -> str:
-    """The same in the words of a model, which is shown nothing but what is told; '' where none is asked."""
+    """The answer in the words of a model, which is shown nothing but what may be told; '' where none is asked."""
     answer = await judging.worded(context.judge, question, [f"{entry.key}: {entry.value}" for entry in found.told])
     if not answer:
         return ""

@@ -45,7 +45,7 @@ def image_in(content: bytes) -> Image | None:
 
 
 def image_of(text: str) -> Image | None:
-    """The same of a text in base64, which may be anything."""
+    """The picture that a text in base64 is; None if it is none. The text may be anything."""
     try:
         return image_in(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError):
@@ -58,7 +58,7 @@ def why_not(image: Image) -> str:
 
 
 def dump(images: Iterable[Image]) -> str:
-    """As they are stored; `load` reads them back."""
+    """Pictures as they are stored; `load` reads them back."""
     return json.dumps([[image.media_type, image.base64] for image in images])
 
 

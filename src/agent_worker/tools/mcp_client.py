@@ -53,7 +53,7 @@ from agent_worker.tools.tool import Result
 
 
 def pinned(request: httpx2.Request, address: IPAddress) -> httpx2.Request:
-    """The same request to this address; certificate and Host stay those of the name."""
+    """This request, sent to this address; certificate and Host stay those of the name."""
     return httpx2.Request(
         request.method,
         request.url.copy_with(host=str(address)),

@@ -54,7 +54,7 @@ Server = McpRemote | McpProgram
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds."""
+    """How long each part of talking with a server may take, in seconds."""
 
     connect: float = 30
     listing: float = 30

@@ -44,7 +44,7 @@ class Gone(Exception):
 
 
 class FunctionHost(Protocol):
-    """A program that listens."""
+    """A program that calls its own functions when we ask."""
 
     async def call(self, agent: str, spec: FunctionSpec, arguments: dict[str, Any]) -> Result:
         """Make a call. Raises Gone; cancelled, it cancels the call."""
@@ -84,7 +84,7 @@ class ProgramFunctions:
         self._stir()
 
     def leave(self, program: str, host: FunctionHost) -> None:
-        """It listens no longer. What it had is remembered: it may come again."""
+        """Note that a program listens no longer. What it had is remembered: it may come again."""
         if self._hosts.get(program) is host:
             del self._hosts[program]
 

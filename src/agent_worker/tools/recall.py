@@ -300,7 +300,7 @@ async def _keeps_no_secret(home: Root, entry: memory.MemoryEntry) -> None:
 
 
 async def _note(context: ToolContext, deed: audit.Deed, about: str, before: memory.MemoryEntry | None = None) -> None:
-    """In the audit."""
+    """Note in the audit what was done to a memory."""
     done = replace(_done(context, deed), about=about, before=json.dumps(asdict(before)) if before else "")
     await context.database.write(audit.note, done, now=context.clock.micros())
 

@@ -182,7 +182,7 @@ class Limit:
 
 
 def limits_that_hold(sandbox: Sandbox) -> list[Limit]:
-    """For `doctor`, tried for real where it depends on the machine. Blocks for some ms."""
+    """Which limits hold here, for `doctor`; tried for real where it depends on the machine. Blocks for some ms."""
     most, grouped = sandbox.ceilings, {place.controller for place in sandbox.groups}
     memory = f"{most.memory / 1024**3:.1f} GB for "
     memory += "a command" if MEMORY in grouped else "each process of a command: there are no control groups for us here"
@@ -286,7 +286,7 @@ def nested_control(cwd: Path) -> dict[Path, Sign]:
 
 
 def _sign(path: Path) -> Sign:
-    """Of what can hold a command: the thing itself, what lies in it, and what names programs in a repository."""
+    """A stamp of what can hold a command: the file itself, what lies in it, and what names programs in a repository."""
     inner = sorted(islice(path.iterdir(), 100)) if path.is_dir() and not path.is_symlink() else []
     seen = [(each.name, _stat(each)) for each in (path, *inner)]
     return tuple((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in seen if status)
@@ -381,7 +381,7 @@ def _hold_place(path: Path, text: str | None) -> None:
 
 
 def _is_of_others(folder: Path) -> bool:
-    """Its rights are not ours to change, so they are not the command's either."""
+    """Whether a file belongs to others: its rights are not ours to change, so they are not the command's either."""
     status = _stat(folder)
     return status is not None and status.st_uid != os.geteuid()
 

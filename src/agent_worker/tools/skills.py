@@ -73,7 +73,8 @@ def revealed(text: str) -> str:
 
 
 def _skills_in(directory: Root, above: str = "", level: int = 1) -> Iterator[Skill]:
-    """Those right here first; then those in folders that are none themselves, named by the way to them."""
+    """The skills in a folder: first those right in it, then those below folders that are no skills, named by their
+    path."""
     try:
         entries = directory.list()
     except (AgentWorkerError, OSError):

@@ -56,7 +56,7 @@ def settled(allowance: Allowance, held: float | None) -> float:
 
 
 def allowances_of(project: ProjectFiles, workflow: WorkflowDefinition | None = None) -> Iterator[Allowance]:
-    """Of the project, all its agents and this workflow; without one, of all its workflows."""
+    """The limits that the project, its agents and this workflow set; without a workflow, those of all its workflows."""
     yield of_project(project)
     for agent in project.agents.values():
         yield of_agent(agent)

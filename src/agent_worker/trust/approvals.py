@@ -83,7 +83,7 @@ class Approvals:
         return self.when, self.texts, self.files, self.open, self.worked, self.limits, self.calls
 
     def look(self, power: Power) -> Unapproved | None:
-        """None when it is approved, and nobody has worked there since who could make it something else."""
+        """Why a power is not approved; None when it is, and nobody has worked there since who could have changed it."""
         if power.allowance is not None:
             holds = self.holds(power.allowance) == power.allowance.value
             return None if holds else Unapproved(power, None)

@@ -43,7 +43,7 @@ def digest_of(*parts: Any) -> str:
 
 
 def file_content(root: Path, path: str, *, start: Path | None = None) -> Content:
-    """Of the file that `path` leads to, read from `start` or the root of the project."""
+    """The content of the file that `path` leads to, read from `start` or the root of the project."""
     try:
         *parents, name = real = _real(root, path, start)
         with _explained(path), walked(Folder.at(root.resolve()), parents, Folder.enter) as folder:
@@ -55,7 +55,7 @@ def file_content(root: Path, path: str, *, start: Path | None = None) -> Content
 
 
 def leads_out(root: Path, path: str) -> Content | None:
-    """Of a link that leads to a file outside of the project, which nobody changes from here: where it leads."""
+    """Where a link leads that points to a file outside of the project, which nobody changes from here."""
     try:
         beneath(root, path)
     except Outside:

@@ -109,7 +109,7 @@ class Knowledge:
                 self.can_run_anything(f"more than {DIRECTORIES} directories")
 
     def with_arguments(self, name: Sequence[Word], arguments: Sequence[Word]) -> None:
-        """Of a script, or of a function (which has no name here): then `$1` may be either's."""
+        """What is known inside a script, or a function (which has no name here): then `$1` may be either's."""
         for number, word in enumerate(arguments, 1):
             self.scope.assign(str(number), word)
         if any(word.unknown or word.glob for word in arguments):

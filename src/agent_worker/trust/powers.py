@@ -106,9 +106,9 @@ class Power:
 def powers_of(
     project: ProjectFiles, workflow: WorkflowDefinition | None = None, fetched: Fetched | None = None
 ) -> tuple[Power, ...]:
-    """Of one workflow and its members; without one, of everything in the project.
+    """The powers of one workflow and its members; without one, of everything in the project.
 
-    Of one that was fetched every word needs a yes: somebody else may change them.
+    Every word of a fetched workflow needs a yes: somebody else may change it.
     """
     found: list[Power] = []
     if workflow is not None and fetched is not None:
@@ -186,7 +186,7 @@ def trigger_power(workflow: str, name: str, trigger: Trigger) -> Power:
 
 
 def changed_files(power: Power, step: SetupStep, root: Path) -> list[str]:
-    """Those that this step of a set-up would run, and that are not what they were when this power was found."""
+    """The files that a step of the set-up would run, and that have changed since this power was found."""
     found, approved = _contents(reach_of_shell(step.shell, root), root), dict(power.files)
     return [path for path, content in found.items() if approved.get(path) != content.digest]
 
@@ -307,7 +307,7 @@ def _in(agent: AgentDefinition) -> str:
 
 
 def _running(kind: Kind, who: str, name: str, what: str, command: str, reach: Reach, root: Path, terms: Any) -> Power:
-    """Of something that runs a command: its files are named in the line, and stand in the content in full."""
+    """The power to run a command: its files are named in the line, and stand in the content in full."""
     files = _contents(reach, root)
     notes = [f"{ANY_FILE}, because of: {one_line(', '.join(reach.anything))}"] if reach.anything else []
     parts = [command, *notes, *(f"== {path}\n{content.text}" for path, content in files.items())]

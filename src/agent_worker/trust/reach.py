@@ -71,7 +71,7 @@ def reach_of_shell(text: str, root: Path) -> Reach:
 
 
 def reach_of_program(command: Sequence[str], root: Path, directory: Path) -> Reach:
-    """Of a program of the user's that is started with these words. What it was told to read counts too."""
+    """What a program of the user's reaches that is started with these words. What it is told to read counts too."""
     search = _Search(root, [directory, root], strangers=True)
     search.program([Word((word,)) for word in command])
     return search.reach()
@@ -126,7 +126,8 @@ class _Search:
     # --- one command ----------------------------------------------------------------------------------
 
     def _run(self, words: Sequence[Word], stdin: Input | None) -> None:
-        """In all its variants: what an option means, and which word is the program, depends on all of the others."""
+        """Look at a command in all its variants: what an option means, and which word is the program, depends on the
+        others."""
         choices = [
             [word] if word.unknown or not word.texts else [Word((text,), glob=word.glob) for text in word.texts]
             for word in words
@@ -193,7 +194,8 @@ class _Search:
             self._script_named(".", rest[0], rest[1:])
 
     def _script_named(self, name: str, word: Word, arguments: Sequence[Word]) -> None:
-        """One that lies outside of the project, or is found in PATH, is not read, and may come back here."""
+        """Look at a script by its name. One outside of the project, or found in PATH, is not read, and may come back
+        here."""
         found = self._known.places.files(word)
         if word.unknown or (not found and any("/" not in text or self._is_outside(text) for text in word.texts)):
             self._known.can_run_anything(f"{name} {shown_words([word])}")
@@ -342,7 +344,7 @@ class _Search:
     # --- files ----------------------------------------------------------------------------------------
 
     def _file(self, path: str, arguments: Sequence[Word]) -> None:
-        """One that is run by its path: by its first line, a shell script or a program of another kind."""
+        """Look at a file that is run by its path: by its first line, a shell script or a program of another kind."""
         program = program_of(path)
         if program in SHELLS:
             return self._script(path, arguments)

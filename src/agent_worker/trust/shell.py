@@ -70,7 +70,7 @@ Statement = Command | Assigned | Written | Unclear
 
 
 def statements(text: str, scope: Scope) -> Iterator[Statement]:
-    """In the order they stand in, with those inside of substitutions and functions. Assignments change the scope."""
+    """The statements in their order, with those inside of substitutions and functions. Assignments change the scope."""
     source = text.encode(errors="replace")
     if len(source) > LONGEST or "\0" in text:
         yield Unclear("(a text too long to be read)")

@@ -112,7 +112,7 @@ class InFile:
 
 
 def kept_in(home: Root | None, project: Path | str) -> ApprovalKeeper:
-    """Without a home, approvals last as long as what keeps them.
+    """Where approvals are kept. Without a home, they last as long as what keeps them.
 
     A project that was fetched is named by where it comes from, without the version, so that the next version
     is seen as a change; one on this machine by its path.
@@ -183,13 +183,13 @@ class TrustStore:
             self._told[agent] = stamp
 
     def settle(self, allowances: Iterable[Allowance]) -> None:
-        """These are what files say now: what is lower than before holds, and raising it again needs a yes."""
+        """Take the limits that files say now: what is lower than before holds, and raising it again needs a yes."""
         wanted = tuple(allowances)
         if self._kept.read().settle(wanted):
             self._kept.change(lambda record: record.settle(wanted))
 
     def held_back(self, allowances: Iterable[Allowance]) -> dict[tuple[str, str], float]:
-        """Those limits that wait for a yes, each with the number that holds until then."""
+        """The limits that wait for a yes, each with the number that holds until then."""
         approvals = self._kept.read()
         return {(each.of, each.name): holds for each in allowances if (holds := approvals.holds(each)) != each.value}
 

@@ -110,7 +110,7 @@ class ChatListener:
         call.extra |= {name: value for name, value in said.items() if name not in _CALL_FIELDS}
 
     def _thinking(self, delta: Json) -> None:
-        """Some want to be sent back, in its own field, what they thought before a call."""
+        """What the model thought before a call: some want it sent back, in its own field."""
         field = self._quirks.thinking
         if not field or not (more := delta.get(field)):
             return
@@ -134,7 +134,7 @@ class ChatListener:
 
 
 def _text(content: Any) -> str:
-    """Some say their text in parts, among others that are no text."""
+    """The text of a message: some models say it in parts, among others that are no text."""
     if isinstance(content, list):
         return "".join(words(mapping(part).get("text")) for part in content)
     return words(content)

@@ -87,7 +87,7 @@ class Catalogue:
         return FREE if where.free else self.prices.known(where.provider, where.model)
 
     async def price(self, where: Route) -> Price | None:
-        """None: nobody knows it."""
+        """The price of a model; None when nobody knows it."""
         return FREE if where.free else await self.prices.of(where.provider, where.model)
 
     def kept(self, protocol: str) -> Fragments:

@@ -95,7 +95,7 @@ class ModelClient:
             return client
 
     async def _addresses(self, target: ModelAddress) -> list[str]:
-        """Where the name leads now, each address checked. Empty where any address will do."""
+        """The addresses that the name stands for now, each checked. Empty where any address will do."""
         host = host_of(target.base_url)
         if not target.is_checked or literal(host):
             return []
@@ -188,7 +188,7 @@ def _build(base_url: str, pin: str, proxy: str, patience: Patience) -> Client:
 
 
 def _load_library() -> None:
-    """Without pages of 2 MB, in which its allocator would take ten megabytes. It looks for this when it is loaded."""
+    """Load the HTTP library with small memory pages: its allocator would take ten megabytes in pages of 2 MB."""
     if _HUGE_PAGES in os.environ or "pyreqwest" in sys.modules:
         return
     os.environ[_HUGE_PAGES] = "0"

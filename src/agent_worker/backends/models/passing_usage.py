@@ -17,7 +17,7 @@ _NAMED = (b'"usage"', b'"usageMetadata"')
 
 
 class PassingUsage:
-    """Of one answer. Its pieces are fed as they pass; `found` is right once all have."""
+    """The usage of one answer. Its pieces are fed as they pass; `found` is right once all have."""
 
     def __init__(self, *, streamed: bool) -> None:
         self._streamed = streamed
@@ -55,7 +55,7 @@ class PassingUsage:
 
 
 def _blocks(said: Any) -> Iterator[Mapping[str, Any]]:
-    """Where the numbers are: at the top, in the message of an event, in its response."""
+    """The blocks in which the numbers may be: at the top, in the message of an event, in its response."""
     for place in (said, *(said.get(name) for name in ("message", "response"))) if isinstance(said, dict) else ():
         for name in ("usage", "usageMetadata"):
             if isinstance(place, dict) and isinstance(used := place.get(name), dict):

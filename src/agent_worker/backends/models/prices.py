@@ -74,7 +74,7 @@ class PriceList:
         return found.result() if found.done() and not found.cancelled() else None
 
     async def of(self, provider: str, model: str) -> Price | None:
-        """None: nobody knows the price."""
+        """The price of a model; None when nobody knows it."""
         return await asyncio.shield(self._find(provider, model))
 
     async def close(self) -> None:

@@ -111,7 +111,7 @@ class ToldError(Exception):
 
 
 class ModelProtocol(Protocol):
-    """One protocol."""
+    """How one kind of model API is asked, and how its answer is read."""
 
     path: str  #: beneath the address of the provider
 

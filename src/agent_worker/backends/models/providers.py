@@ -156,7 +156,7 @@ class Approval:
 
     @classmethod
     def of(cls, url: str) -> Approval:
-        """Of somebody who was shown this address, and which key goes there."""
+        """The approval of somebody who was shown this address, and which key goes there."""
         return cls(local=True, hosts=frozenset({host_of(url)} if url else ()))
 
 

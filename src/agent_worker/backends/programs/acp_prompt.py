@@ -58,7 +58,7 @@ class AcpPrompt:
 
     @property
     def prompt(self) -> str:
-        """As text and nothing else: programs take what begins with a slash for a command of theirs."""
+        """The prompt as text that begins with no slash: programs would take that for a command of theirs."""
         told = self.launch.prompt
         return f"You are told:\n\n{told}" if told.lstrip()[:1] in ("/", "!") else told
 
@@ -72,7 +72,7 @@ def is_ours(call: Mapping[str, Any]) -> bool:
 
 
 def given(call: Mapping[str, Any]) -> Mapping[str, Any]:
-    """With what a call is made, as far as the program tells: its input, else what it touches and writes there."""
+    """The arguments of a call, as far as the program tells: its input, else what it touches and writes there."""
     told = call.get("rawInput")
     if isinstance(told, dict) and told:
         return told

@@ -96,7 +96,8 @@ def _permissions(program: Program) -> list[str]:
 
 
 def _identity(job: ProgramJob, account: ProgramAccount | None) -> dict[str, str]:
-    """With a key it gets a place of its own for its sessions; without one it is the user's, with the user's login."""
+    """The variables that say whose account is used: with a key, sessions are kept apart; without one it is the user's
+    login."""
     if account is None:
         places, login = job.program.given("CLAUDE_CONFIG_DIR"), job.program.given(_LOGIN)
         return places | (_lent(job, _LOGIN, LentModel(_SERVICE, login[_LOGIN])) if login else {})

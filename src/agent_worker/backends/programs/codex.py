@@ -128,7 +128,8 @@ def _provider(job: ProgramJob, account: ProgramAccount | None) -> dict[str, str]
 
 
 def _identity(program: Program, account: ProgramAccount | None) -> dict[str, str]:
-    """With a key it gets a place of its own for its sessions; without one it is the user's, with the user's login."""
+    """The variables that say whose account is used: with a key, sessions are kept apart; without one it is the user's
+    login."""
     if account is None:
         return program.given("CODEX_HOME")
     return {"CODEX_HOME": str(program.home())}

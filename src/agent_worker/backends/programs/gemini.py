@@ -96,7 +96,8 @@ def _places(job: ProgramJob, home: Path) -> dict[str, str]:
 
 
 def _save(home: Path, session: str) -> None:
-    """From itself: going on with a session, it empties one that was begun in the same minute, by its file's name."""
+    """Save a session from the program itself, which empties one that was begun in the same minute, by its file's
+    name."""
     short = re.sub(r"[^0-9a-f]", "", session)[:8]
     for file in home.glob(f".gemini/tmp/*/chats/session-*-{short}.jsonl") if short else ():
         if _ANSWERED in file.read_bytes():

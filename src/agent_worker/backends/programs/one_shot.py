@@ -71,12 +71,13 @@ class Cli(Protocol):
     """How one program is started and talked with."""
 
     def run(self, job: ProgramJob, clocks: Clocks) -> AsyncGenerator[Signal]:
-        """Its signals, the last of which is `Over`. Raises BackendFailure when there is no such end."""
+        """Run the program and yield its signals, the last of which is `Over`. Raises BackendFailure when there is no
+        such end."""
         ...
 
 
 def told_of_run(launch: Launch, job: ProgramJob) -> Launch:
-    """With the run in the environment: what the program asks of us by a command of ours counts for that."""
+    """The environment with the run in it: what the program asks by a command of ours counts for that run."""
     return replace(launch, env={**launch.env, RUN_VARIABLE: job.entry.run})
 
 
@@ -110,7 +111,7 @@ class OneShot:
             await _all_of(talk, wanted=book.answer.done())
 
     async def _answer(self, entry: ToolEndpoint, book: _Log, talk: asyncio.Task[None]) -> str:
-        """Its last word. However else it ends, what it told to have used is paid for."""
+        """The last word of the program. However else it ends, what it says it has used is paid for."""
         try:
             return await _unless_asked(entry, book.answer, talk)
         except _Asked:

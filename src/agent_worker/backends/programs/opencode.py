@@ -141,7 +141,8 @@ def _model(job: ProgramJob, chosen: Route | None) -> dict[str, Any]:
 
 
 def _address(job: ProgramJob, chosen: Route, *, is_googles: bool) -> dict[str, str]:
-    """Where it asks its model. With a key: at our address, by its token, as its commands know all that it knows."""
+    """Where the program asks its model: with a key, at our address with the run's token, as its commands know all it
+    knows."""
     where, own = _GOOGLE if is_googles else chosen.base_url, {}
     if chosen.key:
         where = job.entry.lend(LentModel(where, chosen.key, is_checked=chosen.foreign and not chosen.local))
@@ -188,7 +189,7 @@ class _Variable(str):
 
 
 def _written(value: Any) -> str:
-    """As JSON. It fills in `{env:…}` and `{file:…}` before it reads it: nobody's words may do that."""
+    """The settings as JSON in which nobody's words are filled in: the program replaces `{env:…}` and `{file:…}`."""
     match value:
         case _Variable():
             return json.dumps(f"{{env:{value}}}")

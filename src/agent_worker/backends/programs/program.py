@@ -134,7 +134,7 @@ class Program:
         return ProgramAccount(way.key, chosen_address, way.variable, is_checked=way.foreign and not way.local)
 
     def home(self) -> Path:
-        """Its own folder that lasts from run to run: private, and not in the project."""
+        """The folder of this agent's program that lasts from run to run: private, and not in the project."""
         assert self.program_host.state is not None
         folder = self.program_host.state / self.backend / self.owner
         for each in (self.program_host.state, folder.parent, folder):

@@ -55,7 +55,7 @@ class Clocks:
 
 
 class Parser(Protocol):
-    """Of one run. Lines come from outside: whatever they hold, it must not raise."""
+    """Reads the lines of one run. They come from outside: whatever they hold, it must not raise."""
 
     def read(self, event: Mapping[str, Any]) -> Iterable[Signal]: ...
 
@@ -65,7 +65,8 @@ class Parser(Protocol):
 
 
 async def run_program(name: str, launch: Launch, parser: Parser, clocks: Clocks) -> AsyncGenerator[Signal]:
-    """Its signals, the last of which is `Over`. Raises BackendFailure when there is no such end."""
+    """Run a program and yield its signals, the last of which is `Over`. Raises BackendFailure when there is no such
+    end."""
     try:
         running = start(
             launch.argv, cwd=launch.cwd, env=launch.env, stdin=launch.prompt.encode(), stderr=subprocess.PIPE
