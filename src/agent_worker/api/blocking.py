@@ -72,7 +72,7 @@ class _Piece(Generic[T]):
             self.ended.set()
 
     def give_up(self) -> None:
-        """Called in the loop."""
+        """Cancel this piece of work. Called in the loop."""
         self._given_up = True
         if self._task is not None:
             self._task.cancel()
@@ -110,9 +110,9 @@ class LoopThread:
             loop.close()
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Its result. Interrupted by Ctrl-C, it is cancelled, and the interruption goes on once it has ended.
+        """The result of a coroutine. Ctrl-C cancels it, and the interruption goes on once it has ended.
 
-        So nothing is left half closed. Who does not want to wait for that presses Ctrl-C again.
+        So nothing is left half closed. A second Ctrl-C does not wait for that.
         """
         loop, is_ours = self._loop, threading.current_thread() is self._thread
         if loop is None or loop.is_closed() or is_ours:

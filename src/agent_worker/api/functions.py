@@ -10,7 +10,7 @@ from agent_worker.core.errors import AgentWorkerError
 
 
 class OwnFunctions:
-    """By agent and name. What they raise is an answer for the model."""
+    """The functions of this program, by agent and name. What they raise is an answer for the model."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], Any] = {}

@@ -87,7 +87,7 @@ class InboxItem:
 
     @classmethod
     def of(cls, data: Mapping[str, Any], workers: Asking) -> InboxItem:
-        """It as an operation tells it."""
+        """The item that an operation tells of."""
         names = ("id", "kind", "text", "agent", "question", "tool", "arguments")
         options, actions = tuple(data["options"]), tuple(data["answers"])
         return cls(**{name: data[name] for name in names}, options=options, actions=actions, workers=workers)
@@ -118,7 +118,7 @@ class Answer(Generic[T]):
             await self.workers.operate("run_refuse", run=self.run, reason=reason)
 
     def go_on_sync(self) -> Answer[T]:
-        """The same, for a program that does not await."""
+        """As `go_on`, for a program that does not await."""
         return self.workers.wait_for(self.go_on()) if self.workers else self
 
     def refuse_sync(self, reason: str) -> None:

@@ -56,7 +56,7 @@ class LocalProject:
     trust: bool = False  #: the program says yes to all that its files would do now
 
     def gate(self, clock: Clock) -> Gate:
-        """Blocks."""
+        """The gate of this project. Blocks."""
         gate = Gate(None if self.is_own else _home_of_person(), clock, is_open=False)
         if self.trust:
             project = load_project(self.root)
@@ -65,7 +65,8 @@ class LocalProject:
 
 
 def _home_of_person() -> Root | None:
-    """Where a person's approvals and keys are, wherever a program keeps its state. It is not made to be looked into."""
+    """The home with the person's approvals and keys, wherever a program keeps its state. It is not created only to
+    look."""
     with suppress(Refused):  # it is not private, or there is none: nothing is approved
         home = home_directory()
         return Root.private(home) if home.is_dir() else None

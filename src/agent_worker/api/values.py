@@ -68,7 +68,7 @@ class McpTools:
     url: str = ""
 
     def definition(self) -> dict[str, Any]:
-        """It as it stands in a file."""
+        """The tools as they stand in a file."""
         if bool(self.command) == bool(self.url):
             raise BadInput(f"McpTools {self.name} needs exactly one of command, url")
         return {"url": self.url} if self.url else {"command": list(self.command)}
@@ -154,7 +154,7 @@ class Team:
 
     @property
     def members(self) -> tuple[Agent, ...]:
-        """Those of its agents that are values."""
+        """The members of a team that are values."""
         return tuple(each for each in self.agents if isinstance(each, Agent))
 
     def definition(self) -> dict[str, Any]:
@@ -181,7 +181,7 @@ class Team:
 
 
 def with_script(agent: Agent, *script: Mapping[str, Any]) -> Agent:
-    """The same agent, that plays this instead of asking its model."""
+    """This agent, which plays a script instead of asking its model."""
     return replace(agent, script=tuple(script), backend="mock")
 
 

@@ -360,7 +360,7 @@ class Workers:
             raise for_program(error, self.project) from None
 
     async def follow(self, operation: str, **arguments: Any) -> AsyncIterator[dict[str, Any]]:
-        """The same for an operation that streams events."""
+        """Call an operation that streams events."""
         self._check_open()
         given = {name: value for name, value in arguments.items() if value is not None}
         try:

@@ -121,7 +121,8 @@ def _show_entries(name: str, key: str, entries: list[dict[str, Any]], as_json: b
 
 
 def _wrong_words(command: str, words: tuple[str, ...], meant: dict[int, str], forms: str) -> BadInput:
-    """Neither of the `forms`. Where only the verb is missing, it is the one that so many words go with."""
+    """The error for words that fit none of the `forms`. If only the verb is missing, it is the one that takes so many
+    words."""
     verbs = [form.split()[0] for form in forms.split(", ")]
     if words[0] in verbs:
         form = next(form for form in forms.split(", ") if form.startswith(words[0]))

@@ -32,7 +32,8 @@ class AllowOption(click.Option):
 
 
 def call(method: str, path: str, /, *, timeout: float = 600.0, **arguments: Any) -> Any:
-    """Arguments that are None are left out. The daemon finds the project from the directory we are in."""
+    """Ask the daemon, and return its answer. Arguments that are None are left out. The project is found from our
+    directory."""
     client = _connected()
     target, body = _request(method, path, arguments)
     try:
@@ -44,7 +45,7 @@ def call(method: str, path: str, /, *, timeout: float = 600.0, **arguments: Any)
 
 
 def stream(method: str, path: str, /, *, last_event_id: str = "", **arguments: Any) -> Iterator[ServerEvent]:
-    """Events as they come: those that happen once this has returned are among them."""
+    """The events of a request as they come, from the moment this has returned."""
     target, body = _request(method, path, arguments)
     try:
         return _connected().stream(method, target, body, last_event_id=last_event_id, headers=_keys())
@@ -132,12 +133,12 @@ def run_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 
 
 def work_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Of work that can be cancelled."""
+    """The ids of work that can be cancelled."""
     return _begun(incomplete, [work["id"] for work in _ask("/instructions")])
 
 
 def message_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Of the last messages in each channel, and of work that was given directly."""
+    """The ids of the last messages in each channel, and of work that was given directly."""
     said = [_ask("/messages", at=f"@{name}", last="true", limit=30) for name in instances(ctx, param, "")]
     return _begun(incomplete, [line["id"] for lines in said for line in lines] + work_ids(ctx, param, incomplete))
 

@@ -7,7 +7,7 @@ from agent_worker.core.preferred import installed, model_of
 
 
 def chosen(backend: str | None, model: str | None) -> tuple[str, str | None]:
-    """For a team from a template: a model whose key is there, else a program that is installed, else mock."""
+    """What a team from a template uses: a model whose key is there, else a program that is installed, else mock."""
     if backend or model:
         return backend or "sdk", model
     if model := model_with_a_key():
@@ -16,7 +16,7 @@ def chosen(backend: str | None, model: str | None) -> tuple[str, str | None]:
 
 
 def chosen_for_one(command: str, backend: str | None, model: str | None) -> tuple[str | None, str | None]:
-    """For one agent, which may change files from the start: a program is named, and not taken for being there."""
+    """What one new agent uses. It may change files from the start, so a program is only used if it was named."""
     if backend or model:
         return backend, model
     if model := model_with_a_key():

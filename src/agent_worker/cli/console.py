@@ -67,7 +67,7 @@ class Console:
 
     @property
     def columns(self) -> int:
-        """One less than there are: a full line makes some terminals begin the next one."""
+        """How wide a line may be, one less than the terminal: a full line makes some terminals begin the next one."""
         return max(shutil.get_terminal_size().columns - 1, 20)
 
     def __enter__(self) -> Console:
@@ -91,7 +91,7 @@ class Console:
                 signal.signal(number, handler)
 
     def say(self, *lines: str) -> None:
-        """Lines that stay."""
+        """Print lines that stay."""
         self._wipe()
         for line in lines:
             click.echo(line)
@@ -125,7 +125,7 @@ class Console:
             self._redraw()
 
     def ask(self, prompt: str) -> None:
-        """The same for a question: what was typed before it was seen does not answer it, and is laid aside."""
+        """Ask in the last line. What was typed before the question was seen does not answer it, and is laid aside."""
         if self.takes_keys:
             import termios
 
@@ -196,7 +196,7 @@ class Console:
     # --- keys -----------------------------------------------------------------------------------------
 
     def _take_keys(self) -> None:
-        """Each key as it is pressed, and not shown by the terminal itself. Ctrl-C stays what it is."""
+        """Read each key as it is pressed, without the terminal showing it. Ctrl-C stays what it is."""
         import tty
 
         tty.setcbreak(sys.stdin)

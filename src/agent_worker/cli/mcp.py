@@ -85,7 +85,7 @@ def write(message: Any) -> None:
 
 
 def _stream(client: Client, message: dict[str, Any]) -> None:
-    """Its answer is a stream: hints or progress as they come, and at last the answer itself."""
+    """Pass on an answer that is a stream: hints or progress as they come, and at last the answer itself."""
     for event in client.stream("POST", "/mcp", message, headers=headers_of(message), silence=86_400.0):
         write(json.loads(event.data))
 

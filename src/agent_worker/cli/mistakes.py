@@ -118,7 +118,7 @@ def unforeseen(error: Exception) -> AgentWorkerError:
 
 
 def explained(error: click.ClickException) -> BadInput:
-    """The same mistake, in our words."""
+    """A mistake that click found, in our words."""
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     if ctx is None:
         return BadInput(error.format_message())
@@ -136,7 +136,7 @@ def explained(error: click.ClickException) -> BadInput:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """What was probably meant."""
+    """The known word that was probably meant."""
     slip = slip_of(name, known)
     return slip.meant if slip else None
 

@@ -145,7 +145,7 @@ def arguments(item: Mapping[str, Any], columns: int) -> Iterator[str]:
 
 
 def in_one_line(item: Mapping[str, Any]) -> str:
-    """For a pipe: what waits, and the command that answers it."""
+    """What waits, and the command that answers it, in one line for a pipe."""
     number = item["number"]
     verbs = {
         "approval": f"agent-worker inbox approve {number} (or deny)",

@@ -49,7 +49,7 @@ def ls(target: str | None, as_json: bool) -> None:
 
 
 def _members(target: str, as_json: bool) -> None:
-    """Those of a running workflow, or one of them: @review, or alice@review."""
+    """Show the members of a running workflow, or one of them: @review, or alice@review."""
     name, _, place = target.rpartition("@")
     running = call("GET", f"/workflows/{part(place)}", project=here())
     found = [member for member in running["members"] if name.lower() in ("", member["name"].lower())]
@@ -102,7 +102,7 @@ def _named(target: str) -> dict[str, str]:
 
 
 def _limits(found: list[dict[str, Any]]) -> None:
-    """Those of which something is used, and those that a file would raise."""
+    """Show the limits of which something is used, and those that a file would raise."""
     rows = [
         (each["of"], each["what"], _amount(each, "used"), _amount(each, "limit"))
         for each in found

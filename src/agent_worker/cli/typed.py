@@ -56,12 +56,12 @@ def _example(command: str, to: str | None) -> str:
 
 
 def _targets() -> list[str]:
-    """Whom one can write to here."""
+    """The channels and agents one can write to here."""
     return [f"@{one['name']}" for one in running()] + [one["name"] for one in call("GET", "/agents", project=here())]
 
 
 def nearly_an_address(word: str) -> str | None:
-    """Whom a single word stands for, if it is, or nearly is, an address and not something to say."""
+    """The address that a single word is, or nearly is; None if it is something to say."""
     if "@" in word and not any(map(str.isspace, word)):
         return word
     if not NAME.fullmatch(word):

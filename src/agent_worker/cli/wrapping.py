@@ -37,7 +37,8 @@ def cells(text: str) -> int:
 
 
 def hanging(line: str, columns: int) -> list[str]:
-    """One line of a person's, with its colours: words kept whole, and the rest two columns beyond where it begins.
+    """A line that is too wide, wrapped with its colours: words stay whole, and the rest is indented by two columns
+    more.
 
     A word that no line can hold, and a line that is a command, are left to the terminal, which copies them whole.
     """

@@ -106,7 +106,7 @@ class AsyncClient:
         return json_of(content, 200)
 
     def _keep(self, wire: _Wire) -> None:
-        """Its answer was read to the end: the next request can use it."""
+        """Keep a connection whose answer was read to the end: the next request can use it."""
         if wire.headers.get("connection", "").lower() == "close" or len(self._kept) >= _MOST_KEPT:
             wire.close()
         else:

@@ -72,7 +72,7 @@ def alone(home: Path) -> Iterator[None]:
 
 
 def spawn(home: Path, command: Sequence[str], until: float) -> str | None:
-    """What the daemon says once it serves, mostly nothing; None when it does not in time.
+    """Start a daemon and return what it says once it serves, mostly nothing; None when it does not in time.
 
     It lives on: own session, none of our descriptors, no terminal.
     """
@@ -307,7 +307,7 @@ def request_with(
 
 
 def where(found: DaemonFile) -> str:
-    """Its address, for people."""
+    """The address of a daemon, for people."""
     return authority(found.host, found.port)
 
 

@@ -64,7 +64,7 @@ class DaemonFile:
 
 @dataclass(frozen=True, slots=True)
 class DaemonHolder:
-    """Who wrote itself into the lock file. Says less than `DaemonFile`, but earlier."""
+    """The process that wrote itself into the lock file. Says less than `DaemonFile`, but earlier."""
 
     pid: int
     born: str
@@ -173,7 +173,8 @@ def write_daemon(home: Path, found: DaemonFile) -> None:
 
 
 def remove_daemon(home: Path, instance: str) -> None:
-    """Only our own; and what a daemon that died while writing left behind. For whoever holds the lock."""
+    """Remove `daemon.json` if it is ours, and what a daemon that died while writing left behind. For whoever holds the
+    lock."""
     found = read_daemon(home)
     with suppress(FileNotFoundError):
         if found is not None and found.instance == instance:
@@ -183,7 +184,7 @@ def remove_daemon(home: Path, instance: str) -> None:
 
 
 def read_holder(home: Path) -> DaemonHolder | None:
-    """Who last wrote itself into the lock file, whether it still runs or not."""
+    """The process that last wrote itself into the lock file, whether it still runs or not."""
     match _read_object(home / LOCK_FILE):
         case {"pid": int(pid), "born": str(born), "instance": str(instance)} if _is_number(pid, 2**31):
             return DaemonHolder(pid, born, instance)

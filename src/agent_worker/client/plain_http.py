@@ -164,7 +164,7 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[str]:
 
 
 class DaemonEnded(AgentWorkerError):
-    """It was there when it was asked, and not any more when it should have answered."""
+    """The daemon was there when it was asked, and not any more when it should have answered."""
 
     code = "daemon_ended"
 

@@ -39,7 +39,7 @@ class CopyWatch:
         self._watch = asyncio.create_task(self._look_round(), name="copies")
 
     def soon(self, id: str) -> None:
-        """Something has changed there."""
+        """Look at a folder soon: something has changed there."""
         if id not in self._due:
             self._due.add(id)
             task = asyncio.create_task(self._try(id))
@@ -66,5 +66,5 @@ class CopyWatch:
 
 
 def _changed(found: Mapping[str, Copies]) -> list[str]:
-    """Those in which something is other than it was."""
+    """The folders in which something is other than it was."""
     return [id for id, copies in found.items() if (copies.seen or {}) != copies.stamps()]

@@ -70,7 +70,7 @@ def sync(descriptor: int) -> None:
 
 @contextmanager
 def disk_explained() -> Iterator[None]:
-    """For those who speak with people and models: what a disk refused, as a sentence."""
+    """Raise what a disk refused as a sentence that people and models understand."""
     try:
         yield
     except OSError as error:
@@ -85,7 +85,7 @@ _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 def exchange(directory: int, one: str, other: str) -> None:
-    """Both exist before and after; nobody ever sees one of the two names missing."""
+    """Exchange two files. Both names exist before and after; nobody ever sees one of them missing."""
     _rename(directory, one, other, how=_EXCHANGE)
 
 
@@ -164,7 +164,7 @@ class Folder:
         return sorted(os.listdir(self.descriptor))
 
     def status(self, name: str) -> os.stat_result | None:
-        """Of the thing itself, never of what it points to; None when there is nothing."""
+        """The status of the file itself, never of what it points to; None when there is none."""
         try:
             return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
         except FileNotFoundError:

@@ -38,7 +38,8 @@ class Reading:
 
 
 def append_records(root: Root, relative: str, records: Iterable[Mapping[str, object]]) -> None:
-    """All on disk when this returns; after an OSError none; after a crash the first few, each whole."""
+    """Append records: all are on disk when this returns, none after an OSError, and after a crash the first few, each
+    whole."""
     lines = b"".join(map(_line, records))
 
     def write(file: int) -> None:

@@ -49,7 +49,8 @@ def names_in(relative: str) -> tuple[str, ...]:
 
 
 def text_names(relative: str) -> tuple[str, ...]:
-    """The same for what somebody calls a text of theirs: a document, a note, a memory. Decided here for all of them."""
+    """The names in the path of a text that somebody writes: a document, a note, a memory. Decided here for all of
+    them."""
     names = names_in(relative)
     if problem := _problem_of_text(relative):
         raise BadInput(f"{shown(relative)} cannot be the name of a text file: {problem}", hint=TEXT_HINT)

@@ -151,7 +151,7 @@ class Root:
 
     @contextmanager
     def among_hosts(self) -> Iterator[None]:
-        """No other process that asks for the same writes here meanwhile. Raises OSError when one never lets go."""
+        """Keep out other processes that ask for the same while we write. Raises OSError when one never lets go."""
         with self._made("any") as (folder, _):
             for _ in range(_TURNS):
                 try:

@@ -150,7 +150,7 @@ def sandbox() -> list[Check]:
 
 
 def connected_tools() -> list[Check]:
-    """Of the AI tools that have an entry for us: whether they know it themselves, and reach us."""
+    """Ask the AI tools that have an entry for us whether they know it, and reach us."""
     from agent_worker.offline.connecting import NAME, TOOLS, connected
 
     found = []

@@ -47,7 +47,7 @@ class DemoStep:
 
 
 def play() -> Iterator[DemoStep]:
-    """Each thing that happens, when it has happened. Raises Refused where there is no PostgreSQL."""
+    """Play the demonstration and yield what has happened. Raises Refused where there is no PostgreSQL."""
     began = time.monotonic()
 
     def told(name: str, text: str) -> DemoStep:
@@ -109,7 +109,7 @@ def _hosts(client: Client) -> list[dict[str, Any]]:
 
 
 def _who_works(clients: list[Client]) -> tuple[Client, Client]:
-    """Whose agent is at work, and the other one."""
+    """The daemon whose agent is at work, and the other one."""
     pid = _eventually(lambda: next((host["pid"] for host in _hosts(clients[0]) if host["working"]), None))
     victim, survivor = sorted(clients, key=lambda client: client.found.pid != pid)
     return victim, survivor

@@ -66,7 +66,7 @@ def _claude(command: list[str], env: Mapping[str, str]) -> dict[str, Entry]:
 
 
 def _cursor(command: list[str], env: Mapping[str, str]) -> dict[str, Entry]:
-    """It starts what is in the user's file in a directory of its own, and fills in the folder that is open."""
+    """The entry for Cursor, which starts servers in a directory of its own and fills in the folder that is open."""
     entry = _plain(command, env, "mcp")
     return {"mcpServers": entry | {"args": [*entry["args"], "--project", "${workspaceFolder}"]}}
 

@@ -46,7 +46,7 @@ class Checked:
 
 
 def checked(path: Path) -> Checked:
-    """All files of the project at this directory, or one agent, workflow or project file."""
+    """Check all files of the project at this directory, or one agent, workflow or project file."""
     project = load_project(find_project(path))
     if path.is_file():
         return _checked_file(path.resolve(), project)
@@ -78,7 +78,7 @@ def _checked_file(file: Path, project: ProjectFiles) -> Checked:
 
 
 def _kind_of(file: Path, project: ProjectFiles) -> Literal["agent", "workflow", "project"]:
-    """By what the project takes it for, by where it is, else by what is in it."""
+    """The kind of a file: what the project takes it for, what its folder says, else what is in it."""
     if file.name in PROJECT_FILES:
         return "project"
     if file in map(Path.resolve, (*project.agent_files.values(), *project.broken.values())):

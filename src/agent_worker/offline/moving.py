@@ -76,7 +76,7 @@ def _taken_along(tx: WholeTransaction, home: Root) -> dict[str, int]:
 
 
 def _brought_home(tx: WholeTransaction, home: Root, told: list[str], approved: dict[Path, Approvals]) -> dict[str, int]:
-    """Only checkouts of this host count; of a project that it has none of, that of another host, if it is here.
+    """Keep only the checkouts of this host; for a project without one, that of another host, if it is here.
 
     `told` and `approved` are filled with what is to be known, and to be approved once all of it is in place.
     """

@@ -37,7 +37,7 @@ class SystemService:
 
 
 def service() -> SystemService:
-    """For the system we are on. Raises Refused where there is neither systemd nor launchd."""
+    """The service of the system we are on. Raises Refused where there is neither systemd nor launchd."""
     if sys.platform == "darwin":
         return _launchd(Path.home(), _command(), handed(os.environ))
     if shutil.which("systemctl") is None:
@@ -119,7 +119,7 @@ def unit(command: Sequence[str], environ: Mapping[str, str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As systemd reads it: nothing in it is a specifier, or the end of a text or a line."""
+    """A text as systemd reads it: nothing in it is a specifier, or the end of a text or a line."""
     if "\n" in text:
         raise BadInput("a path or variable with a line break cannot stand in a unit", hint="agent-worker daemon run")
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")

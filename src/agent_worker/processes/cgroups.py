@@ -81,7 +81,7 @@ def _works(place: Place) -> bool:
 
 
 def _may_leave(place: Place) -> bool:
-    """In version 2, who moves a process must be allowed to change the group that both groups lie in."""
+    """Whether we may move a process: in version 2, one must be allowed to change the group that both groups lie in."""
     return place.version == 1 or os.access(place.parent / "cgroup.procs", os.W_OK)
 
 

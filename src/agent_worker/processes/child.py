@@ -147,7 +147,7 @@ class Child:
         return self._gone
 
     def _kill_at_once(self) -> None:
-        """Without waiting for anything: also what has left the group, and what forks while we look."""
+        """Kill everything without waiting: also what has left the group, and what forks while we look."""
         self._signal_group(signal.SIGKILL)
         for _ in range(_KILL_ROUNDS):
             if not (members := descendants.family(self.pid, self._mark)):

@@ -103,7 +103,7 @@ def kill_orphans() -> int:
 
 
 def adopt_orphans() -> None:
-    """From now on a descendant whose parent died becomes a child of this process. For a process that is all ours."""
+    """Make a descendant whose parent died a child of this process, from now on. For a process that is all ours."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_SUBREAPER, 1, 0, 0, 0)
 
@@ -111,7 +111,7 @@ def adopt_orphans() -> None:
 def end_strays() -> None:
     """Of what was adopted, let go of the dead, and end what bears no mark of ours any more.
 
-    Such a one has set the limit that is the mark, and left the session of the child that it comes from.
+    Such a process has changed the limit that is the mark, and left the session of the child that it comes from.
     """
     if not _adopts():
         return

@@ -141,7 +141,7 @@ class Repository:
 
 
 def environment(folder: Path, *, protocol: str = "file", source: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """All that git may know: no configuration of the user or of the system, and nobody to ask."""
+    """The environment of git: no configuration of the user or of the system, and nobody to ask."""
     return safe_environment((), source=source) | {
         "PATH": path_of_ours(source),
         "GIT_DIR": str(folder),

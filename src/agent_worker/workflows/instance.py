@@ -85,7 +85,7 @@ class Instance:
         await self._wind_up(reason)
 
     def leave(self) -> None:
-        """Its host ends before it does: nothing of it goes on here. It is opened again later."""
+        """Leave an instance whose host ends: nothing of it goes on here. It is opened again later."""
         self.watch.close()
         if self.alarm:
             self.alarm.cancel()

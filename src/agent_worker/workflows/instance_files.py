@@ -37,7 +37,7 @@ def make_places(root: Path, workspace: NewWorkspace, copies: Mapping[str, Workin
 async def go_on_after(
     runtime: Runtime, database: ProjectDatabase, id: str, root: Root, members: Mapping[str, str]
 ) -> None:
-    """Where the files know more than the database (it is new, or was restored), go on counting after what they hold."""
+    """Go on counting after what the files hold, where they know more than the database (it is new, or was restored)."""
     if not root.is_there:
         return
     said = await asyncio.to_thread(last_seq, root, archive.CHANNEL, dated=False)
@@ -75,7 +75,7 @@ def folder_of(loaded: LoadedProject, workspace: NewWorkspace) -> Root:
 
 
 async def set_aside_others(runtime: Runtime, database: ProjectDatabase, workspace: Row, files: Root) -> None:
-    """Where several hosts work, each in a folder of its own: here may lie what is left of an earlier instance."""
+    """Set aside what is left of an earlier instance, where several hosts work, each in a folder of its own."""
     if runtime.documents and not await is_of(database, workspace, files):
         kept = timedelta(seconds=runtime.registry.settings.keep_archive)
         await asyncio.to_thread(archive.set_aside, files.location(), now=runtime.clock.now(), kept=kept)
@@ -83,7 +83,7 @@ async def set_aside_others(runtime: Runtime, database: ProjectDatabase, workspac
 
 
 async def keep_files(runtime: Runtime, workspace: Row, files: Root, members: Mapping[str, str]) -> None:
-    """From now on the files of a workspace follow what happens there."""
+    """Let the files of a workspace follow what happens there, from now on."""
     if runtime.documents:
         await runtime.documents.keep(workspace, files)
     if workspace["provider"] == "file":

@@ -55,7 +55,7 @@ async def kick_off(
 async def kick_again(
     instance: Instance, workflow: WorkflowDefinition, text: str | None, *, material: str = "", key: str
 ) -> None:
-    """In one that is kept alive: say the kickoff once more, or this text instead; the same key says it once."""
+    """Say the kickoff once more in an instance that is kept alive, or this text instead; the same key says it once."""
     runtime = instance.runtime
     quoted: Sequence[tuple[int, int]] = ()
     if text is None:

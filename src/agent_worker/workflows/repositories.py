@@ -135,7 +135,8 @@ def _checked(found: Found) -> Found | None:
 
 
 async def _settings(common: Path, place: Path) -> dict[str, str]:
-    """Those few that are wanted. Read as a file: what it includes is not read, and nothing in it is obeyed."""
+    """The few settings of a repository that are wanted. It is read as a file: includes are not read, and nothing is
+    obeyed."""
     if not await asyncio.to_thread((common / "config").is_file):
         return {}
     reader = Repository.make(place / "reader.git")

@@ -227,6 +227,6 @@ def _open_workspace(tx: Transaction, workspace: NewWorkspace, opening: _Opening,
 
 
 def _undo_workspaces(tx: Transaction, /, opening: _Opening, undo: Callable[..., None], **how: int) -> None:
-    """After everything that was written before: only now is it sure what was opened."""
+    """Undo what was opened, after everything that was written before: only now is it sure what that is."""
     for id in opening.workspaces:
         undo(tx, id, **how)

@@ -77,7 +77,7 @@ async def difference(
 async def commit(
     repository: Repository, folder: Path, what: Difference, *, base: str, message: str, objects: Path
 ) -> str:
-    """Its id. What is new goes to `objects`; without a base it is a first commit."""
+    """Make a commit and return its id. What is new goes to `objects`; without a base it is a first commit."""
     stream = repository.folder / "stream"
     await asyncio.to_thread(_write_stream, stream, folder, what, base, message)
     with stream.open("rb") as file:
@@ -96,7 +96,7 @@ def _entry(line: bytes) -> tuple[bytes, Entry]:
 
 
 async def _sizes(git: Repository, ids: Iterable[str]) -> dict[str, int]:
-    """Of objects: what is as large as that is only read where it may be the same."""
+    """The sizes of objects: a file is only read where it is as large as one of them, and so may be the same."""
     asked = "".join(f"{id}\n" for id in ids).encode()
     done = await git.run("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=asked) if asked else None
     lines = done.output.decode().splitlines() if done else []

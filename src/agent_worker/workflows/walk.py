@@ -114,7 +114,8 @@ class Walked:
 
 
 async def walk(folder: Path, known: KnownPaths, rules: IgnoreRules, *, without: re.Pattern[bytes]) -> Walked:
-    """All that is not ignored. `without` matches paths that are not looked at; those of folders end in a slash."""
+    """Every file that is not ignored. `without` matches paths that are not looked at; those of folders end in a
+    slash."""
     level, files, looked_at = [b""], list[FileSeen](), 0
     left_out: dict[bytes, str] = {}
     while level:

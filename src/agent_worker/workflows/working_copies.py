@@ -100,7 +100,7 @@ class WorkingCopies:
             log.warning("the changes of %s could not be offered: %s", copy.agent, error)
 
     async def _tell_overlaps(self, agent: str) -> None:
-        """With each member who has changed the same paths; of what was told before, nothing."""
+        """Tell members that have changed the same paths, unless they were told before."""
         mine = (self._copies[agent], self._told[agent])
         for other, changes in list(self._told.items()):
             if other == agent:

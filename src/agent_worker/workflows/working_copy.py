@@ -84,12 +84,12 @@ class WorkingCopy:
 
     @property
     def files(self) -> Path:
-        """Where the agent works."""
+        """The folder in which the agent works."""
         return self.place / self.agent
 
     @property
     def _root(self) -> Root:
-        """The same folder, to which no link leads."""
+        """The folder of the agent as a root, to which no link leads."""
         return Root(self.project).beneath(self.place.relative_to(self.project).as_posix())
 
     @property

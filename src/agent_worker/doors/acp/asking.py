@@ -73,7 +73,7 @@ async def ask(editor: Editor, session: str, item: Mapping[str, Any], call: str) 
 
 
 def in_words(item: Mapping[str, Any]) -> str:
-    """For an editor that cannot ask: what waits, and how it is answered."""
+    """What waits and how it is answered, in words, for an editor that cannot ask."""
     if item["kind"] == "question":
         return f"**{item['agent']} asks:** {item['question']}\n\nYour next message is the answer."
     return f"{item['text']}\n\nAnswer with: `agent-worker inbox`"

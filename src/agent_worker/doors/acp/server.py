@@ -269,7 +269,7 @@ class AcpDoor:
             await session.turn.cancel()
 
     async def _place(self, session: AcpSession) -> SessionPlace:
-        """Where it is talked in, begun now if nothing was said in it yet or it was stopped."""
+        """Where a session is held, begun now if nothing was said in it yet or it was stopped."""
         if not session.at.startswith("@") and session.is_fixed:
             return SessionPlace(session.id, session.project, session.at, is_team=False)
         tag = as_written(session.at)[1] or (MAIN if session.is_fixed else session.id)
@@ -309,7 +309,8 @@ class AcpDoor:
         return [each for each in found if not self._only or each["who"].lower() == self._only.lower()]
 
     async def _found_again(self, id: str, cwd: str) -> AcpSession:
-        """By its id, in this process or from what the daemon keeps. One of ours in which nothing was said is empty."""
+        """A session by its id, in this process or from what the daemon keeps. One of ours in which nothing was said is
+        empty."""
         there = [each for each in await self._known(_directory(cwd)) if _id_of(each["at"]) == id]
         if not there and not is_tag(id):
             raise no_session(id)

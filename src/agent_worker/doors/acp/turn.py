@@ -46,7 +46,7 @@ _LIMITS = ("limit", "incomplete")
 
 @dataclass(frozen=True, slots=True)
 class SessionPlace:
-    """Where a session is talked in."""
+    """Where a session is held: with an agent, or in a team's channel."""
 
     session: str  #: what the editor calls it
     project: str

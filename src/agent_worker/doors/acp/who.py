@@ -29,7 +29,7 @@ class WhoChoice:
 
 
 async def choices(daemon: ConnectedDoor, project: str, only: str) -> list[WhoChoice]:
-    """Who can be talked with. Raises NotFound where that is nobody."""
+    """The agents and teams one can talk with. Raises NotFound where there are none."""
     agents = await daemon.call("agents_list", {"project": project})
     teams = await daemon.call("workflows_list", {"project": project})
     found = [

@@ -31,7 +31,7 @@ class Signed:
 
 
 def signed(trigger: Trigger, secret: str, headers: Headers, body: bytes, *, now: float) -> Signed | None:
-    """None when it is not signed with this secret, or not as this trigger wants it."""
+    """The delivery that a request is; None when it is not signed with this secret, or not as this trigger wants it."""
     match trigger.signed:
         case "github":
             return _github(secret, headers, body)

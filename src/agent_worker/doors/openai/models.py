@@ -15,7 +15,7 @@ from agent_worker.workspaces import workspace_rows
 
 
 async def models_of(service: Service, loaded: LoadedProject, token: DoorToken) -> list[dict[str, Any]]:
-    """Those that this token opens. Sessions with one agent are no models of their own."""
+    """The models that this token opens. Sessions with one agent are no models of their own."""
     running = {
         f"@{workspace_rows.name_of(row)}": row["started_at"] // 1_000_000
         for row in await service.read(loaded, _running)

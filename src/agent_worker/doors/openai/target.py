@@ -99,7 +99,7 @@ class Targets:
         raise Refused(f"too many teams of {workflow} are already running", hint="agent-worker ls")
 
     def give_back(self, target: AskTarget) -> None:
-        """It runs, or could not be started: from now on it is seen by all who look."""
+        """Release an instance that runs, or could not be started: from now on all who look see it."""
         if target.once is not None:
             self._taken.discard(target.once)
 

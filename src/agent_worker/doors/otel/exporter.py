@@ -71,7 +71,7 @@ class TraceExporter:
             await self._stirred.wait()
 
     async def _send_some(self) -> bool:
-        """Whether there was anything."""
+        """Send some of the finished work; whether there was any."""
         database = self._service.runtime.database
         reached = await database.read(export_cursor.reached, NAME)
         traced = await database.read(ended_since, reached or 0)

@@ -26,7 +26,7 @@ class TraceSettings:
 
 
 def trace_settings(environ: Mapping[str, str]) -> TraceSettings | None:
-    """None when nobody asked for traces. Raises BadInput for what is not spoken here."""
+    """Where traces go; None when nobody asked for any. Raises BadInput for a protocol that is not spoken here."""
     endpoint = environ.get(_of_traces(ENDPOINT)) or ""
     if not endpoint and (base := environ.get(ENDPOINT)):
         endpoint = f"{base.rstrip('/')}/v1/traces"
@@ -59,7 +59,7 @@ def _given(environ: Mapping[str, str], name: str, default: str) -> str:
 
 
 def _of_traces(name: str) -> str:
-    """The same variable for traces only, which counts more."""
+    """The variant of a variable that is for traces only, which counts more."""
     return name.replace("_OTLP_", "_OTLP_TRACES_")
 
 

@@ -32,7 +32,7 @@ class Notice:
 
     @property
     def id(self) -> str:
-        """The same for the same items: whoever gets it twice can tell."""
+        """An id that is the same for the same items, so that a recipient can tell if it gets them twice."""
         return hashlib.sha256("/".join(item["id"] for item in self.items).encode()).hexdigest()[:32]
 
     @property

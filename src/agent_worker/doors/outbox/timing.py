@@ -20,7 +20,7 @@ def due(sink: Sink, now: datetime) -> datetime:
 
 
 def after_quiet(sink: Sink, at: datetime) -> datetime:
-    """The same time, or the end of the quiet hours it falls into."""
+    """This time, or the end of the quiet hours it falls into."""
     if not sink.quiet:
         return at
     begin, end = (_minutes(each) for each in sink.quiet.split("-"))
