@@ -52,7 +52,7 @@ from agent_worker.memory.own_files import RunJournal
 from agent_worker.memory.workspace_library import WorkspaceLibraries
 from agent_worker.proposals.timer import ProposalTimer
 from agent_worker.schedules.schedule import Ticker
-from agent_worker.tools.mcp_servers import McpPool
+from agent_worker.tools.mcp_pool import McpPool
 from agent_worker.tools.program_functions import GONE_FOR, ProgramFunctions
 from agent_worker.tools.tool import RunIdentity
 from agent_worker.trust.gate import Gate

@@ -19,8 +19,8 @@ import pytest
 from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import SystemClock, TestClock
 from agent_worker.core.errors import AgentWorkerError, Permanent, Refused, Transient
+from agent_worker.tools.mcp_pool import McpPool
 from agent_worker.tools.mcp_server import SHOWN, McpProgram, McpRemote, Server, Times
-from agent_worker.tools.mcp_servers import McpPool
 from agent_worker.tools.tool import Result, Tool
 from tests import stored
 from tests.fakes.mcp_library_server import PICTURE, TEXT, Served
@@ -343,7 +343,7 @@ import asyncio, sys
 from pathlib import Path
 from agent_worker.core.clock import SystemClock
 from agent_worker.tools.mcp_server import McpProgram
-from agent_worker.tools.mcp_servers import McpPool
+from agent_worker.tools.mcp_pool import McpPool
 
 async def main():
     where = Path(sys.argv[1])

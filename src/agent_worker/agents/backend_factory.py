@@ -31,8 +31,8 @@ from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project import ProjectFiles
 from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.processes.environment import BASE
+from agent_worker.tools.mcp_pool import McpPool
 from agent_worker.tools.mcp_server import servers_of
-from agent_worker.tools.mcp_servers import McpPool
 from agent_worker.tools.program_functions import ProgramFunctions
 from agent_worker.tools.toolbox import Approved, tools_of
 from agent_worker.trust.allowances import allowances_of

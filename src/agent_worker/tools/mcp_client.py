@@ -1,6 +1,6 @@
 """Connections to MCP servers: the official library, over guarded HTTP or over the pipes of a child of ours.
 
-Importing the library takes more than a second, so this is itself only imported in a thread, by mcp_servers.py.
+Importing the library takes more than a second, so this is itself only imported in a thread, by mcp_pool.py.
 Nothing is tried twice here, and no token of ours is known here. What goes wrong is said in our errors: Transient when
 there is no connection (any more), Refused when the server said no, BadInput when the definition cannot be right.
 """

@@ -1,6 +1,6 @@
 """What an MCP server is to us: where it is found, what it offers, and how long we wait for it.
 
-Plain values between the pool (mcp_servers.py) and the library (mcp_client.py). Knows neither.
+Plain values between the pool (mcp_pool.py) and the library (mcp_client.py). Knows neither.
 """
 
 from __future__ import annotations
