@@ -369,6 +369,17 @@ async def test_a_delivery_is_known_for_as_long_as_somebody_might_send_it_again(
         assert await known_after(1, day=days + 2) == 3, "so it is taken again"
 
 
+async def test_what_came_by_a_trigger_that_is_gone_is_forgotten_too(hooked: Open) -> None:
+    both = f"{CHECK}  other: {{ secret: $HOOK_SECRET, signed: github, params: {{ number: pull_request.number }} }}\n"
+    async with hooked(both) as here:
+        assert (await here.post(pull(1), "other"))[0] == 202
+        await here.team.elapse(366 * 86400)
+        body = json.dumps(pull(2)).encode()
+        assert (await here.team.meanwhile(sent(here.app, "/hooks/p/github", body, github(body, id="msg_2"))))[0] == 202
+        kept = await here.team.read(stored.hook_deliveries)
+        assert [row["name"] for row in kept] == ["github"], "nothing will come by the other any more, as far as we know"
+
+
 async def test_gitlab_may_send_its_token_instead(hooked: Open) -> None:
     check = CHECK.replace("events: [pull_request]", "signed: gitlab\n    events: [Merge Request Hook]")
     body = json.dumps(pull(7)).encode()

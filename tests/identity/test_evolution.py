@@ -50,6 +50,8 @@ async def souls_in_prompts(life: Life) -> list[str]:
 async def test_what_is_approved_is_in_the_next_prompt_and_in_the_audit(alice: Life) -> None:
     await wished(alice, WISHES[0])
     (proposal,) = await alice.proposals()
+    ((_, asked),) = await alice.team.inbox()
+    assert [each.run for each in proposal.evidence if each.run in asked] == [], "people read days, not ids"
     assert len(await souls_in_prompts(alice)) == 1
     made = await alice.evolution.approve(proposal)
     assert made is not None

@@ -117,6 +117,24 @@ def test_a_quick_agent_lives_in_the_daemon_until_it_is_made_a_lasting_one(termin
     assert "I have looked at this" in terminal.says("ask", "quentin", "hello")
 
 
+def test_a_quick_agent_can_be_kept_under_its_own_name(terminal: Terminal) -> None:
+    quick = terminal.json("new", "--backend", "mock")["name"]
+    terminal.says("ask", quick, "my cat is called Ada")
+    told = terminal.says("agent", "create", quick, "--from", quick)
+    assert f"{quick} is now a lasting agent, with everything that was said to it" in told
+    kept = terminal.json("agent", "info", quick)["agent"]
+    assert (kept["kind"], Path(kept["file"]).name) == ("project", f"{quick}.yaml")
+    assert "my cat is called Ada" in terminal.says("peek", quick)
+    talked = Path(kept["file"]).parent / quick / "conversations"
+    assert eventually(lambda: any("my cat" in day.read_text() for day in talked.glob("*.jsonl")))
+    terminal.says("ask", quick, "and my dog Ben")
+    assert eventually(lambda: any("my dog" in day.read_text() for day in talked.glob("*.jsonl")))
+    again = terminal.run("agent", "create", quick, "--from", quick)
+    assert again.returncode == 2
+    assert f"there is no quick agent {quick}" in again.stderr
+    terminal.says("agent", "delete", quick, "--yes", "--files")
+
+
 def test_a_definition_that_would_not_work_is_not_written(terminal: Terminal) -> None:
     done = terminal.run("agent", "create", "emil")  # backend sdk needs a model
     assert done.returncode == 2

@@ -126,6 +126,7 @@ def test_an_approval_holds_once_for_the_run_or_always_for_exactly_this(terminal:
         screen.types("2")
         screen.sees("both")
         assert screen.ends() == 0, "the second call was not asked about"
+    assert screen.stays.count("→ write_file") == 2, "each call is shown once, asked about or not"
     with terminal.on_screen("ask", who, "write") as screen:
         screen.sees("your answer (1–4): ")
         screen.types("3")
@@ -212,6 +213,8 @@ def test_asking_ends_when_the_agent_is_stopped(terminal: Terminal) -> None:
     out, err = asking.communicate(timeout=PATIENCE)
     assert (asking.returncode, out) == (1, "")
     assert "halted is no longer working: stopped by a person; your question is kept" in err
+    assert "hint: agent-worker agent start halted" in err
+    assert "halted is" in terminal.says("agent", "start", who)
 
 
 def test_what_comes_through_a_pipe_is_added_to_the_message(terminal: Terminal) -> None:
@@ -302,6 +305,81 @@ def test_a_run_that_meets_a_limit_is_kept_and_goes_on_when_it_is_told_to(termina
     assert "new allowance" in terminal.says("inbox", "retry", str(item["number"]))
     assert eventually(lambda: terminal.json("status", "@kept")["state"] == "paused")
     terminal.says("stop", "@kept")
+
+
+ENDLESS = ({"call": {"tool": "todo_list", "with": {}}}, {"again": True})
+
+
+@pytest.mark.parametrize("command", ["ask", "run", "serve"])
+def test_whatever_meets_a_limit_ends_with_the_same_code(terminal: Terminal, command: str) -> None:
+    who = agent(terminal, "endless", *ENDLESS, max_steps=2)
+    assert terminal.run(command, who, "hello").returncode == 3
+    assert terminal.run(command, agent(terminal, "curious", CHOICE, {"say": "ah"}), "hello").returncode == 4
+    assert terminal.run(command, agent(terminal, "frail", {"fail": "permanent"}), "hello").returncode == 1
+
+
+def test_explain_says_why_a_run_failed(terminal: Terminal) -> None:
+    who = agent(terminal, "frail", {"fail": "permanent"})
+    told = terminal.run("ask", who, "hello").stderr
+    (hint,) = [line for line in told.splitlines() if "hint: agent-worker explain" in line]
+    assert "a failure (permanent), as the script says" in terminal.says("explain", hint.split()[-1])
+
+
+def test_who_waits_for_what_is_cancelled_is_told_so(terminal: Terminal) -> None:
+    asking = terminal.start("ask", agent(terminal, "idler", CHOICE), "hello", "--wait")
+    assert eventually(lambda: items(terminal, "question"))
+    (work,) = terminal.json("agent", "info", "idler")["queue"]
+    terminal.says("cancel", work["id"])
+    _, err = asking.communicate(timeout=PATIENCE)
+    assert asking.returncode == 1
+    assert "failed: it was cancelled: a person no longer wants it" in err
+
+
+def test_a_wrong_answer_is_hinted_at_with_the_number_that_was_typed(terminal: Terminal) -> None:
+    terminal.run("ask", agent(terminal, "painter", CHOICE, {"say": "ah"}), "hello")
+    (item,) = items(terminal, "question")
+    n = str(item["number"])
+    hint = f"hint: agent-worker inbox answer {n} 1 (options: 1 red, 2 blue; your own words: --other)"
+    assert hint in terminal.run("inbox", "answer", n, "green").stderr
+    wrong = terminal.run("inbox", "approve", n).stderr
+    assert f"hint: agent-worker inbox answer {n} or agent-worker inbox dismiss {n}\n" in wrong
+    terminal.says("inbox", "answer", n, "1")
+
+
+def test_a_workflow_that_meets_a_limit_ends_with_that_code_where_it_is_served(terminal: Terminal) -> None:
+    assert terminal.run("serve", workflow(terminal, "served", LOOP)).returncode == 3
+    terminal.says("stop", "@served")
+
+
+def test_a_paused_workflow_is_said_to_be_paused_to_whoever_runs_it(terminal: Terminal) -> None:
+    name = workflow(terminal, "resting", LOOP)
+    terminal.run("run", name)
+    for command in ("run", "start"):
+        told = terminal.run(command, name).stderr
+        assert 'workflow "resting" is paused: limit reached' in told
+        assert "hint: to go on: agent-worker resume @resting" in told
+    terminal.says("stop", "@resting")
+
+
+def test_whoever_is_called_on_in_run_or_start_and_is_not_there_is_named(terminal: Terminal) -> None:
+    team = {"ann": {"backend": "mock"}, "ben": {"backend": "mock"}}
+    name = workflow(terminal, "pair", {"agents": team, "kickoff": "@ann begin"})
+    told = "nobody here is called zoe; the members are: @ann, @ben\n"
+    assert terminal.run("run", name, "@zoe and you").stderr == told
+    assert terminal.run("start", name, "@zoe and you", "--background").stderr == told
+    assert terminal.run("run", name, "--tag", "other", "@ben and you").stderr == ""
+    terminal.says("stop", "@pair")
+
+
+def test_where_workflows_define_their_own_agents_ls_lists_them_alone(terminal: Terminal) -> None:
+    for file in (terminal.daemon.project / ".agents").glob("*.yaml"):
+        file.unlink()
+    (terminal.daemon.project / ".workflows" / "review.yaml").unlink()
+    assert terminal.says("ls") == "no agents yet: agent-worker init\n"
+    workflow(terminal, "pair", {"agents": {"ann": {"backend": "mock"}}, "kickoff": "@ann begin"})
+    for command in ("ls", "status"):
+        assert "no agents yet" not in terminal.says(command)
+        assert "agent-worker run pair" in terminal.says(command)
 
 
 # --- chat ---------------------------------------------------------------------------------------------

@@ -192,6 +192,11 @@ SITUATIONS = [
     ([["start", "review", "--background"]], "agent info review"),
     ([["agent", "todo", "alice", "add", "look"]], "agent todo alice dnoe 1"),
     ([], "agent edit alice"),
+    ([], "agent audit alice"),
+    ([["agent", "todo", "alice", "add", "look"]], "agent todo alice done x"),
+    ([], "agent memory alice forget nosuch"),
+    ([], "schedule alice set"),
+    ([["start", "review", "--background"], ["pause", "@review"]], "run review"),
 ]
 
 
@@ -278,7 +283,7 @@ def test_an_item_of_the_inbox_says_what_settles_it(terminal: Terminal) -> None:
         item = next(each for each in json.loads(terminal.says("inbox", "--json")) if each["kind"] == "key")
         refused = terminal.run("inbox", "retry", str(item["number"]))
         assert "this continues once its key is set" in refused.stderr
-        assert f"agent-worker inbox dismiss {item['id']}" in refused.stderr
+        assert f"agent-worker inbox dismiss {item['number']}" in refused.stderr
         assert "no key was given" in terminal.run("key", "set", "MINE").stderr
         terminal.says("inbox", "dismiss", str(item["number"]))
     finally:

@@ -150,4 +150,4 @@ def test_private_words_for_states_are_not_shown(terminal: Terminal, question: di
     assert terminal.json("explain", run)["run"]["state"] == "yielded"
     for line in (("runs",), ("explain", run), ("trace", question["id"]), ("agent", "info", "nora")):
         assert "yielded" not in terminal.says(*line), line
-    assert "interrupted" in terminal.says("runs")
+    assert "continued later" in terminal.says("runs")

@@ -89,7 +89,9 @@ async def test_run_of_an_agent_and_serve_take_trust_too(lone: Terminal) -> None:
 
 async def test_on_a_terminal_it_is_asked_and_no_is_no(lone: Terminal, server: ModelServer) -> None:
     code, seen = await asyncio.to_thread(typed, lone, "n", "ask", "alice", "hello")
-    assert code == 130
+    assert code == 2, "as where nobody can be asked"
+    assert "you have not approved it, so nothing was done" in seen
+    assert "hint: agent-worker trust" in seen
     assert "alice sends $MY_KEY to http://127.0.0.1" in seen
     assert server.requests == []
     code, seen = await asyncio.to_thread(typed, lone, "y", "ask", "alice", "hello")

@@ -10,6 +10,7 @@ import pytest
 from tests.shells.served import served
 from tests.shells.terminal import Terminal
 
+from agent_worker.cli.prose import wrapped
 from agent_worker.cli.table import table_lines
 from agent_worker.cli.wrapping import cells, hanging
 
@@ -100,3 +101,23 @@ def test_a_title_stands_only_above_what_fits() -> None:
         "    api.openai.com",
         "ollama    127.0.0.1",
     ]
+
+
+def test_a_command_within_a_sentence_stays_in_one_line() -> None:
+    command = "agent-worker inbox approve 4"
+    for columns in (40, 60, 120):
+        lines = hanging(
+            f"alice carries on as soon as you have allowed what she asked for: {command} (or deny)", columns
+        )
+        assert sum(command in line for line in lines) == 1, lines
+        assert all(cells(line) <= columns for line in lines)
+    row = ["alice", f"the key that it needs is not set in this place: {command} (since 13:11)"]
+    assert sum(command in line for line in table_lines(("agent", ""), [row], 50)) == 1
+    told = wrapped(f"its answer will be there when you look for it: {command}", 50)
+    assert told[-1] == command
+
+
+def test_a_command_that_no_line_can_hold_is_broken_between_its_words() -> None:
+    lines = hanging(f"to see all of it: agent-worker peek {'very-' * 9}long --follow --count 100", 60)
+    assert len(lines) > 1
+    assert all("\ue000" not in line for line in lines)

@@ -171,9 +171,9 @@ class Registry:
                     everywhere[workspace] = change(worker)
 
     def has(self, agent: str, definition: AgentDefinition) -> bool:
-        """Is it here already, with just this definition, and nothing was wrong with it?"""
+        """Is it here already, with its files and just this definition, and nothing was wrong with it?"""
         known = self.own(agent)
-        return known is not None and known.definition == definition and not known.trouble
+        return known is not None and known.definition == definition and known.home is not None and not known.trouble
 
     def own(self, agent: str) -> AgentRuntime | None:
         """The agent as it works by itself, in no workspace."""

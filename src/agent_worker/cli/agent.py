@@ -59,7 +59,8 @@ def create(name: str, expertise: str | None, origin: str | None, as_json: bool, 
         return tell_json(made)
     echo(f"created {made['name']}: {clean(made['file'])}")
     if origin:
-        echo(f"  {clean(origin)} is now {made['name']}, with everything that was said to it")
+        now = "a lasting agent" if origin.lower() == made["name"].lower() else made["name"]
+        echo(f"  {clean(origin)} is now {now}, with everything that was said to it")
     if made["found"]:
         echo(
             f"  it takes over the folder of an earlier {made['name']}, with its memory, notes and conversations:\n"

@@ -138,7 +138,7 @@ def _wrong_words(command: str, words: tuple[str, ...], meant: dict[int, str], fo
 def _filled(form: str, words: Sequence[str]) -> str:
     """`set KEY VALUE` with as many words as were typed; words too many were one text."""
     verb, *places = form.split()
-    given = list(words[1:])
+    given = [] if places[-1:] == ["NUMBER"] else list(words[1:])  # what was typed is none
     last = [" ".join(given[len(places) - 1 :])] if places and len(given) >= len(places) else []
     filled = [*given[: len(places) - 1], *last] if places else []
     more = ["1" if place == "NUMBER" else "…" for place in places[len(filled) :]]

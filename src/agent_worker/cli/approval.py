@@ -187,7 +187,8 @@ def can_ask() -> bool:
 def confirm(pending_approvals: Sequence[dict[str, Any]]) -> None:
     """Show each, or what changed in it, and ask. No ends the command."""
     show_pending(pending_approvals)
-    click.confirm("\nAllow it, as it is now?", abort=True, err=True)
+    if not click.confirm("\nAllow it, as it is now?", err=True):
+        raise Untrusted("you have not approved it, so nothing was done", hint="agent-worker trust")
 
 
 def show_pending(pending_approvals: Sequence[dict[str, Any]], *, err: bool = True) -> None:

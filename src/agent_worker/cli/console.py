@@ -40,6 +40,7 @@ class Typed:
     text: str | None
 
 
+LIMIT = 3  #: exit code: a limit stopped it
 WAITS = 4  #: exit code: it waits for the person, and nobody is at the terminal
 
 

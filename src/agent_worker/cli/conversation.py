@@ -16,7 +16,7 @@ import click
 
 from agent_worker.cli.approval import trust_option
 from agent_worker.cli.call import ServerEvent, addresses, call, here, kept_if_it_ends, part, stream
-from agent_worker.cli.console import WAITS, Console, wait_option
+from agent_worker.cli.console import LIMIT, WAITS, Console, wait_option
 from agent_worker.cli.live import LiveView, follow
 from agent_worker.cli.output import as_json_option, clean, echo, for_people, paint, tell_json
 from agent_worker.cli.prose import Page, cut, drawn, wrapped
@@ -46,7 +46,8 @@ def ask(address: str, message: str, wait: bool, as_json: bool) -> None:
     `-` reads the message from standard input. What comes through a pipe is added to the message:
     cat report.txt | agent-worker ask alice "summarise this"
 
-    Exits with 0 when it is answered, 1 when it failed, 4 when it waits for you and nobody is at the terminal.
+    Exits with 0 when it is answered, 1 when it failed, 3 when a limit stopped it (`inbox retry` continues it), 4 when
+    it waits for you and nobody is at the terminal.
     """
     _refuse_channel(address)
     events = _asked(address, _with_pipe(message), leaves=not wait and not Console().is_attended)
@@ -89,6 +90,7 @@ class AnswerView:
         self.name = name
         self.asked = False  #: was it told, in a pipe, what the person is asked for?
         self._does, self._since = "", time.monotonic()
+        self._calls: set[str] = set()  # that were shown: one that was asked about is made once more
         self._page = Page(console.columns)
         self._line = ""  # not whole yet
         self._text = ""  # of which that is the end
@@ -115,8 +117,9 @@ class AnswerView:
             case {"event": "tool_call", "tool": tool}:
                 self._end_text()
                 self._now(f"uses {tool}")
-                if tool == "ask_user":  # what it asks is shown
+                if tool == "ask_user" or record["call"] in self._calls:  # what it asks is shown
                     return self.tick()
+                self._calls.add(record["call"])
                 self._console.say(paint(cut(f"→ {clean(tool)}", self._console.columns), "bright_black"))
             case {"event": "tool_result", "ok": ok, "text": text}:
                 self._now("is thinking")
@@ -164,7 +167,9 @@ class AnswerView:
 
 
 def exit_code(final: Mapping[str, Any]) -> int:
-    return {"done": 0, "waiting": WAITS}.get(final.get("state", ""), 1)
+    """The same for every command that waits for work: `run`, `ask` and `serve`."""
+    codes = {"done": 0, "incomplete": LIMIT, "limit": LIMIT, "waiting": WAITS, "stopped": 130}
+    return codes.get(final.get("state", ""), 1)
 
 
 def _asked(address: str, message: str, *, leaves: bool = False) -> Iterator[ServerEvent]:

@@ -72,7 +72,11 @@ def commands_for(item: Mapping[str, Any]) -> list[str]:
 
 def _answer(item: str, action: str, as_json: bool, text: str = "", **how: Any) -> None:
     id = named_item(item)
-    tell(call("POST", f"/inbox/{part(id)}", action=action, text=text, **how), as_json, item=id)
+    try:
+        told = call("POST", f"/inbox/{part(id)}", action=action, text=text, **how)
+    except BadInput as error:  # its hint calls the item what the person calls it
+        raise type(error)(error.message, hint=error.hint.replace(id, item), slip=error.slip) from None
+    tell(told, as_json, item=id)
 
 
 def named_item(given: str) -> str:

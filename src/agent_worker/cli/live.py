@@ -30,6 +30,7 @@ class LiveView:
         self._console = console
         self._me = me  # what the person who looks is called
         self._verbose = verbose
+        self._calls: set[tuple[str, str]] = set()  # that were shown: one that was asked about is made again
         self._busy: dict[str, tuple[str, float]] = {}  # agent → what it does, since when
         self._colours: dict[str, str] = {}
         self._tokens, self._usd, self._estimated = 0, 0.0, False
@@ -46,7 +47,8 @@ class LiveView:
                 self._does(name, "is writing")
             case {"event": "tool_call", "name": name, "tool": tool}:
                 self._does(name, f"uses {tool}")
-                if self._verbose:
+                if self._verbose and (name, record["call"]) not in self._calls:
+                    self._calls.add((name, record["call"]))
                     whose = " (its own)" if record.get("own") else ""
                     given = json.dumps(record.get("arguments", {}), ensure_ascii=False)
                     self._line(name, f"→ {tool}{whose} {given[:200]}", "bright_black")

@@ -113,7 +113,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    from agent_worker.core.errors import AgentWorkerError, trouble_of
+    from agent_worker.core.errors import AgentWorkerError, BackendFailure, trouble_of
 
     try:
         cli.main(prog_name="agent-worker", standalone_mode=False)
@@ -135,7 +135,7 @@ def main() -> None:
         from agent_worker.cli.output import complain
 
         complain(pointed(error, sys.argv[1:]))
-        sys.exit(2)
+        sys.exit(1 if isinstance(error, BackendFailure) else 2)  # what was asked for is well-formed, and failed
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

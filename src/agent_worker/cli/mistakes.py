@@ -19,7 +19,7 @@ CALLED_OTHERWISE = {
     "agent-worker": {
         **dict.fromkeys(("log", "logs", "tail"), "agent-worker daemon logs"),
         **dict.fromkeys(("tell", "message", "msg"), "agent-worker send"),
-        **dict.fromkeys(("kill", "shutdown", "quit"), "agent-worker stop --all"),
+        **dict.fromkeys(("kill", "shutdown", "quit", "restart"), "agent-worker stop --all"),
         **dict.fromkeys(("ps", "show", "agents", "workflows"), "agent-worker ls"),
         **dict.fromkeys(("approve", "revoke"), "agent-worker trust"),
         **dict.fromkeys(("answer", "reply"), "agent-worker inbox"),
@@ -29,36 +29,37 @@ CALLED_OTHERWISE = {
         **dict.fromkeys(("page", "ui", "open"), "agent-worker web"),
         **{
             each: f"agent-worker agent {each}"
-            for each in ("memory", "notes", "todo", "soul", "revert", "info", "delete")
+            for each in ("memory", "notes", "todo", "soul", "revert", "release", "info", "edit", "delete")
         },
+        **{each: f"agent-worker inbox {each}" for each in ("deny", "retry", "dismiss")},
         "up": "agent-worker start",
         "down": "agent-worker stop",
         "vote": "agent-worker proposal vote",
         "help": "agent-worker --help",
     },
-    "agent-worker agent": {
-        **dict.fromkeys(("show", "get", "inspect", "describe"), "agent-worker agent info"),
-        "ls": "agent-worker agent list",
-        **dict.fromkeys(("remove", "rm"), "agent-worker agent delete"),
-        "add": "agent-worker agent create",
-        "new": "agent-worker new",
-    },
+    "agent-worker agent": dict.fromkeys(("inspect", "describe"), "agent-worker agent info"),
     "agent-worker daemon": {
-        **dict.fromkeys(("stop", "down", "kill"), "agent-worker stop --all"),
+        **dict.fromkeys(("stop", "down", "kill", "restart"), "agent-worker stop --all"),
         **dict.fromkeys(("start", "up"), "agent-worker daemon run"),
         "log": "agent-worker daemon logs",
     },
-    "agent-worker doc": {
-        **dict.fromkeys(("show", "cat", "get"), "agent-worker doc read"),
-        "ls": "agent-worker doc list",
-    },
-    "agent-worker proposal": {"ls": "agent-worker proposal list", "new": "agent-worker proposal create"},
+    "agent-worker doc": {"cat": "agent-worker doc read"},
+    "agent-worker inbox": dict.fromkeys(("show", "list", "ls", "all"), "agent-worker inbox"),
+}
+#: What people type on any level, and what it may be called there: the first of these that there is.
+_SAME = {
+    **dict.fromkeys(("show", "get", "view"), ("show", "info", "read", "list")),
+    **dict.fromkeys(("ls", "all"), ("list",)),
+    **dict.fromkeys(("rm", "remove", "delete", "del"), ("delete", "remove", "clear", "dismiss", "revoke")),
+    **dict.fromkeys(("add", "new", "make", "create"), ("create", "set", "import", "append")),
 }
 
 
 #: Which command lists what there is, for one who named something that is not there. {} is the third word, whose it is.
 LISTED_BY = {
     "agent soul": "agent soul {} log",
+    "agent memory": "agent memory {}",
+    "agent notes": "agent notes {}",
     "agent todo": "agent todo {}",
     "agent": "agent list",
     "doc": "doc list {}",
@@ -144,13 +145,32 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def _unknown_command(ctx: click.Context, name: str) -> BadInput:
     group = ctx.command
     assert isinstance(group, click.Group)
-    otherwise = CALLED_OTHERWISE.get(ctx.command_path, {})
-    if (meant := nearest(name, group.list_commands(ctx))) and name not in otherwise:
+    known = group.list_commands(ctx)
+    otherwise = {
+        word: f"{ctx.command_path} {there}"
+        for word, words in _SAME.items()
+        if ctx.parent and (there := next((each for each in words if each in known), ""))
+    } | CALLED_OTHERWISE.get(ctx.command_path, {})
+    if name in otherwise:
+        hint = otherwise[name] + (" (it shows everything)" if otherwise[name] == ctx.command_path else _behind(name))
+    elif elsewhere := _on_top(ctx, name):
+        hint = f"agent-worker {elsewhere}{_behind(name)}"
+    elif meant := nearest(name, known):
         hint = f"did you mean: {ctx.command_path} {meant}{_behind(name)}"
     else:
         near = nearest(name, otherwise)
         hint = f"{otherwise[near]}{_behind(name)}" if near else f"{ctx.command_path} --help"
     return BadInput(f"there is no command {name!r}" + _within(ctx), hint=hint)
+
+
+def _on_top(ctx: click.Context, name: str) -> str:
+    """The command of this name, where it was typed behind another: `agent audit alice` is `audit alice`."""
+    root = ctx.find_root()
+    if root is ctx or ctx.info_name == "context":  # the person's commands are refused where `context` is typed
+        return ""
+    assert isinstance(root.command, click.Group)
+    found = root.command.get_command(root, name)
+    return found.name or "" if found else ""
 
 
 def _behind(word: str) -> str:

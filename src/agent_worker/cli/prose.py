@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import click
 
 from agent_worker.cli.output import clean, terminal_columns, wants_colour
-from agent_worker.cli.wrapping import cells
+from agent_worker.cli.wrapping import cells, held_together, let_go
 
 Style: TypeAlias = Literal["", "bold", "italic", "code", "title", "less"]
 Span: TypeAlias = tuple[Style, str]
@@ -51,8 +51,9 @@ def cut(text: str, columns: int) -> str:
 
 
 def wrapped(text: str, columns: int) -> list[str]:
-    """Plain lines of at most so many columns."""
-    return [_plain(line) for each in text.splitlines() or [""] for line in _flow([("", each)], columns)]
+    """Plain lines of at most so many columns. A command is kept in one."""
+    held = held_together(text, columns)
+    return [let_go(_plain(line)) for each in held.splitlines() or [""] for line in _flow([("", each)], columns)]
 
 
 def drawn(text: str, columns: int, *, first: int = 0) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -15,14 +15,15 @@ import click
 from agent_worker.cli.agent import set_agent
 from agent_worker.cli.approval import named, offer_limits, with_approval
 from agent_worker.cli.call import ServerEvent, call, here, instances, kept_if_it_ends, part, stream, workflows
-from agent_worker.cli.console import WAITS, Console, wait_option
-from agent_worker.cli.conversation import chat_in_channel, run_agent, tell_waiting
+from agent_worker.cli.console import LIMIT, WAITS, Console, wait_option
+from agent_worker.cli.conversation import chat_in_channel, exit_code, run_agent, tell_waiting
 from agent_worker.cli.live import LiveView, decision_lines, follow, summary_line
 from agent_worker.cli.output import as_json_option, clean, echo, is_json_option, paint_state, tell, tell_json
 from agent_worker.cli.params import read_params
 from agent_worker.cli.typed import running
 from agent_worker.core.address import MAIN, as_written
 from agent_worker.core.errors import BadInput, NotFound, NotRunning
+from agent_worker.core.mentions import find_mentions, nobody_named
 
 T = TypeVar("T")
 
@@ -73,6 +74,7 @@ def run(
     events = chain([first], events)
     if "work" in (begun := json.loads(first.data)):
         sys.exit(run_agent(workflow, events, as_json=as_json))
+    _tell_unknown(message, begun["members"])
     with kept_if_it_ends(f"agent-worker peek @{begun['workflow']}"):
         outcome = _lines_of_json(events) if as_json else _watched(console, events, begun["workflow"], verbose=verbose)
     if outcome.get("state") == "waiting":
@@ -84,6 +86,12 @@ def run(
     if not as_json:
         _tell_outcome(outcome)
     sys.exit(outcome["exit_code"])
+
+
+def _tell_unknown(message: str | None, members: Sequence[str]) -> None:
+    """Whom the person called on who is not there; the message is said all the same."""
+    if unknown := find_mentions(message or "", members, sender="user").unknown:
+        echo(clean(nobody_named(unknown, members)), err=True)
 
 
 def _lines_of_json(events: Iterator[ServerEvent]) -> Mapping[str, Any]:
@@ -112,7 +120,7 @@ def _watched(console: Console, events: Iterator[ServerEvent], name: str, *, verb
             console.tell(
                 f"{name} stays paused; to go on: agent-worker resume @{name}, to end it: agent-worker stop @{name}"
             )
-            sys.exit(3)
+            sys.exit(LIMIT)
     return outcome
 
 
@@ -155,10 +163,11 @@ def start(
     if not trust:
         offer_limits(workflow)
     (running,) = with_approval(workflow, lambda: iter([call("POST", "/workflows", **wanted)]))
+    members = [member["name"] for member in running["members"]]
+    _tell_unknown(message, members)
     if as_json:
         return tell_json(running)
-    members = ", ".join(member["name"] for member in running["members"])
-    echo(f"{running['name']} is running with {clean(members)}")
+    echo(f"{running['name']} is running with {clean(', '.join(members))}")
     echo(f'  talk to it:  agent-worker send @{running["name"]} "…"')
     echo(f"  watch it:    agent-worker peek @{running['name']} --follow")
     echo(f"  stop it:     agent-worker stop @{running['name']}")
@@ -178,14 +187,15 @@ def start(
 def serve(target: str, rest: tuple[str, ...], tag: str, trust: bool) -> None:
     """Run a workflow, or ask an agent, and print the result as JSON once it is done.
 
-    TARGET, the message and the parameters are those of `run`. Programs get the same from the daemon: POST /serve.
+    TARGET, the message, the parameters and the exit codes are those of `run`. Programs get the same from the daemon:
+    POST /serve.
     """
     target, tag = _tagged(target, tag)
     message, given = _split(rest)
     wanted = _wanted(target, message, given, tag=tag, trust=trust)
     (served,) = with_approval(target, lambda: _either(wanted, lambda asked: iter([call("POST", "/serve", **asked)])))
     tell_json(served)
-    sys.exit(0 if served["state"] == "done" else 1)
+    sys.exit(exit_code(served))
 
 
 @click.command()

@@ -61,6 +61,8 @@ def explain(run: str | None, full: bool, as_json: bool) -> None:
     with_what = " ".join(dict.fromkeys((about["backend"], about["model"])))  # the model of a mock is called mock
     facts = (f"{about['agent']} {told(about['state'])}", with_what, _tries(about), cost)
     echo("  ".join(filter(None, facts)))
+    if about["reason"] and about["state"] != "done":
+        echo(f"  {clean(about['reason'])}")
     echo(f"\nasked: {clean(found['instruction'])[:500]}\n")
     _tell_causes(found["causes"])
     rows = [(s["name"], f"{s['tokens']:,} / {s['limit']:,}", s["source"], s["left_out"]) for s in found["sections"]]
@@ -69,8 +71,10 @@ def explain(run: str | None, full: bool, as_json: bool) -> None:
         from agent_worker.cli.sent import tell_sent
 
         tell_sent(found["sent"])
-    for step in found["steps"]:
-        echo(f"\nstep {step['n'] + 1}  {step['tokens']:,} tokens  {usd(step['usd'], step['estimated'])}")
+    # A program that was only begun has said, done and used nothing yet.
+    steps = [step for step in found["steps"] if step["text"] or step["calls"] or step["tokens"]]
+    for number, step in enumerate(steps, 1):
+        echo(f"\nstep {number}  {step['tokens']:,} tokens  {usd(step['usd'], step['estimated'])}")
         if step["text"]:
             echo(f"  {clean(step['text'])[:1000]}")
         for used in step["calls"]:

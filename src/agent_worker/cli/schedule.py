@@ -11,6 +11,7 @@ from agent_worker.cli.call import agents, call, here, instances, part, workflows
 from agent_worker.cli.output import ago, as_json_option, echo, tell_json, tell_table
 from agent_worker.cli.params import read_params
 from agent_worker.core.address import WorkspaceName
+from agent_worker.core.errors import BadInput
 
 _HEAD = ("target", "when", "next", "last", "by", "in", "check", "to")
 
@@ -74,6 +75,8 @@ def set_(target: str, words: tuple[str, ...], as_json: bool, **given: Any) -> No
     """
     said = list(itertools.takewhile(lambda word: not word.startswith("-"), words))  # parameters begin with one
     wakeup, params = " ".join(said) or None, list(words[len(said) :])
+    if wakeup is None and given["at"] is None:
+        raise BadInput(f"when should {target} wake up or run?", hint=f"agent-worker schedule {target} set every 2h")
     values = _params(target, params) if params else None
     found = call("PUT", f"/schedules/{part(target)}", wakeup=wakeup, params=values, project=here(), **given)
     if as_json:

@@ -43,9 +43,15 @@ def ls(target: str | None, as_json: bool) -> None:
     if as_json:
         shown = ("agents", "instances", "workflows", "broken", "hosts")
         return tell_json({kind: found[kind] for kind in shown})
-    _agents(found["agents"])
-    _teams(found)
+    _agents_and_teams(found)
     _hosts(found["hosts"])
+
+
+def _agents_and_teams(found: dict[str, Any]) -> None:
+    """Where workflows define their own agents there may be no other: then the workflows are what there is."""
+    if found["agents"] or not (found["instances"] or found["workflows"] or found["broken"]):
+        _agents(found["agents"])
+    _teams(found, first=not found["agents"])
 
 
 def _members(target: str, as_json: bool) -> None:
@@ -88,8 +94,7 @@ def status(context: click.Context, target: str | None, as_json: bool) -> None:
     if told := FreeSpace(**found["disk"]).told():
         echo(f"  {paint('!', 'red')} {told}")
     echo()
-    _agents(found["agents"])
-    _teams(found)
+    _agents_and_teams(found)
     _hosts(found["hosts"])
     _limits(found["limits"])
     if found["waiting"]:
@@ -169,7 +174,7 @@ def _waits_for(waiting: dict[str, Any] | None) -> str:
     return waits(waiting["reason"], waiting) if waiting else ""
 
 
-def _teams(found: dict[str, Any]) -> None:
+def _teams(found: dict[str, Any], *, first: bool) -> None:
     """The instances of workflows, and behind them the workflows of which there is none."""
     rows = [
         (f"@{i['name']}", state_of_team(i), str(i["messages"]), ", ".join(m["name"] for m in i["members"]), _why(i))
@@ -184,7 +189,8 @@ def _teams(found: dict[str, Any]) -> None:
     rows += [(f"@{name}", told("broken"), "0", "", why) for name, why in found["broken"].items()]
     if not rows:
         return
-    echo()
+    if not first:
+        echo()
     tell_table(("workflow", "state", "messages", "members", ""), rows)
 
 

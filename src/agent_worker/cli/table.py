@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from agent_worker.cli.wrapping import cells
+from agent_worker.cli.wrapping import cells, held_together, let_go
 
 _BENEATH = 4  # lines of one row
 
@@ -39,12 +39,14 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
 def _beneath(titles: Sequence[str], row: Sequence[str], columns: int) -> list[str]:
     """What did not fit, with its titles."""
     said = ", ".join(f"{title}: {cell}" if title else cell for title, cell in zip(titles, row, strict=True) if cell)
-    return textwrap.wrap(
-        said,
-        max(columns, 20),
+    columns = max(columns, 20)
+    lines = textwrap.wrap(
+        held_together(said, columns - 4),
+        columns,
         initial_indent="    ",
         subsequent_indent="    ",
         max_lines=_BENEATH,
         placeholder=" …",
         break_on_hyphens=False,
     )
+    return [let_go(line) for line in lines]

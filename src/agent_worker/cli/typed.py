@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -43,7 +44,7 @@ def addressed(words: Sequence[str], to: str | None, *, command: str) -> tuple[st
             return address, message
         case [str(word)], None:
             if (meant := nearly_an_address(word)) is None:
-                return only_target(f"agent-worker {command}", ' "…"'), word
+                return only_target(f"agent-worker {command}", f" {shlex.join([word])}"), word
             raise BadInput(f"what should I say to {word}?", hint=f'agent-worker {command} {meant} "…"')
         case [], _:
             raise BadInput("what should I say, and to whom?", hint=_example(command, to))

@@ -9,6 +9,9 @@ _PAINT = re.compile(r"\x1b\[[\d;]*m")
 _GAPS = re.compile(r"(\s*)(\S+)")
 _COMMAND = re.compile(r"\s*(hint: |fix: |did you mean: )*(agent-worker|uv|pip|export|npm) (?!.*([(;]|  ))")
 _MARKED = re.compile(r"\s*\S+(?: \S+)*? {2,}(?=\S)")  # a short beginning, a gap, and what is said about it
+#: A command within a sentence, up to what cannot be a part of it.
+_WITHIN = re.compile(r'(?:agent-worker|npm install|uv tool install|pip install)(?: (?:"[^"\n]*"|[^\s"();,]+))+')
+_NO_BREAK = "\ue000"  # in the place of a space that stays in its line
 _JOINER, _EMOJI_STYLE = "\u200d", "\ufe0f"
 
 
@@ -36,6 +39,16 @@ def cells(text: str) -> int:
     return taken
 
 
+def held_together(text: str, columns: int) -> str:
+    """So that no line breaks inside a command that fits into one: whoever copies it has all of it."""
+    return _WITHIN.sub(lambda found: found[0].replace(" ", _NO_BREAK) if cells(found[0]) <= columns else found[0], text)
+
+
+def let_go(line: str) -> str:
+    """The same line as it is shown."""
+    return line.replace(_NO_BREAK, " ")
+
+
 def hanging(line: str, columns: int) -> list[str]:
     """A line that is too wide, wrapped with its colours: words stay whole, and the rest is indented by two columns
     more.
@@ -48,7 +61,7 @@ def hanging(line: str, columns: int) -> list[str]:
     mark = _MARKED.match(_PAINT.sub("", line))
     beyond = " " * (cells(mark[0]) if mark and cells(mark[0]) <= columns // 2 else len(indent) + 2)
     lines, room = [""], 0
-    for gap, word in _GAPS.findall(line):
+    for gap, word in _GAPS.findall(held_together(line, columns - len(beyond))):
         size = cells(_PAINT.sub("", word))
         if lines[-1].strip() and len(gap) + size > room and size <= columns - len(beyond):
             lines.append(beyond)
@@ -57,4 +70,4 @@ def hanging(line: str, columns: int) -> list[str]:
             room = columns
         lines[-1] += gap + word
         room -= len(gap) + size
-    return lines
+    return [let_go(each) for each in lines]

@@ -62,6 +62,11 @@ def find_mentions(text: str, members: Collection[str], *, sender: str, quoted: S
     )
 
 
+def nobody_named(unknown: Iterable[str], members: Iterable[str]) -> str:
+    """What whoever called on somebody who is no member is told."""
+    return f"nobody here is called {', '.join(unknown)}; the members are: {', '.join(f'@{name}' for name in members)}"
+
+
 def nobody_called(members: Iterable[str]) -> str:
     """What whoever sent a message that woke nobody is told."""
     *others, last = [f"@{name}" for name in members]

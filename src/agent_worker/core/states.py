@@ -9,7 +9,7 @@ _TOLD = {
     "given": "running",
     "left": "resuming",
     "lost": "cut off",
-    "yielded": "interrupted",
+    "yielded": "continued later",
 }
 WAITS_FOR_YOU = "waits for you"
 

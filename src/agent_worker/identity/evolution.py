@@ -234,5 +234,5 @@ def asked(name: str, proposal: SoulProposal) -> str:
     verb = {"add": "grow", "change": "change", "remove": "lose a line"}[proposal.change.verb]
     who = f"{name} suggests that its own soul" if proposal.by == "agent" else f"The soul of {name}"
     head = f"{who} {'would ' if proposal.by == 'agent' else 'should '}{verb}:"
-    lines = [f"- {each.day} {each.run}: {each.quote}" for each in proposal.evidence[-6:]]
+    lines = [f"- {each.day}: {each.quote}" for each in proposal.evidence[-6:]]
     return "\n".join([head, "", *(f"    {line}" for line in proposal.change.diff.splitlines()), "", *lines])

@@ -57,15 +57,22 @@ async def agent_create(
     loaded = await service.project(project)
     name = check_name(name or await _free_name(service, loaded))
     check_no_secret(name, service.runtime.database.redact, of="an agent")
-    if canonical(name, loaded.agents):
-        raise Refused(f"there is already an agent {name}", hint=f"agent-worker agent info {name}")
     quick = await _quick(service, loaded, origin) if origin is not None else None
+    stays = quick is not None and lasting and name.lower() == quick.name.lower()  # the same agent, from now on a file
+    if stays and quick is not None:
+        name = quick.name
+    elif canonical(name, loaded.agents):
+        raise Refused(f"there is already an agent {name}", hint=f"agent-worker agent info {name}")
     soul = {key: value for key, value in (("role", role), ("expertise", expertise)) if value}
     text = _written(name, quick, soul, backend=backend, model=model, system=system)
     definition = agent_in(text, file=f"agent {name}")
     before = await service.read(loaded, agent_rows.known, name)
     found = ""
-    if lasting:
+    if stays:
+        await service.write(loaded, agent_rows.make_lasting, loaded.agents[name])
+        await _write_file(service, loaded, name, text)
+        await asyncio.to_thread(_make_folders, Root(loaded.project.root), definition.personal_dir)
+    elif lasting:
         found = await asyncio.to_thread(_folder_of, Root(loaded.project.root), definition.personal_dir)
         if before is not None:  # its file was taken away by hand: who begins now is somebody else
             await _take_leave(service, loaded, before, definition)

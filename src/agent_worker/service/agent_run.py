@@ -120,7 +120,8 @@ class AgentRun(Followed):
         if row["state"] not in ENDS:
             return STOPPING
         if row["state"] in ("failed", "dead", "cancelled"):
-            return Permanent(row["reason"] or row["state"], hint=f"agent-worker explain {row['run'] or ''}".strip())
+            why = f"it was cancelled: {row['reason']}" if row["state"] == "cancelled" else row["reason"] or row["state"]
+            return Permanent(why, hint=f"agent-worker explain {row['run'] or ''}".strip())
         return Served(row["answer"] or "", self._tools, usage, row["state"], row["reason"], run=row["run"] or "")
 
 
@@ -146,7 +147,7 @@ async def take_up_work(service: Service, loaded: LoadedProject, id: str) -> Foll
 
 def _kept(row: Row) -> Refused:
     """Nobody works on it now, and whoever waits for the answer need not go on waiting."""
-    back = "resume" if row["paused"] else "start"
+    back = "resume" if row["paused"] else "agent start"
     return Refused(
         f"{row['name']} is no longer working: {row['held_by']}; your question is kept",
         hint=f"agent-worker {back} {row['name']}",

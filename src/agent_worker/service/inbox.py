@@ -15,7 +15,7 @@ from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
 from agent_worker.memory import gate
 from agent_worker.proposals import lifecycle, store
-from agent_worker.proposals.request import PERSON, option_named
+from agent_worker.proposals.request import OPTION, PERSON, option_named
 from agent_worker.schedules import schedule
 from agent_worker.service.held_files import take_over_files
 from agent_worker.service.operation import operation
@@ -311,17 +311,20 @@ def _answer(tx: Transaction, row: Row, reply: PersonsReply, *, now: int) -> None
     if row["kind"] == "mention":
         return _reply(tx, row, reply.text, now=now)
     options = json.loads(row["details"]).get("options", [])
-    text = reply.text if reply.other or not options else _chosen(options, reply.text)
+    text = reply.text if reply.other or not options else _chosen(row, options, reply.text)
     commands.answer(tx, row["id"], text, now=now)
 
 
-def _chosen(options: Sequence[str], text: str) -> str:
+def _chosen(row: Row, options: Sequence[str], text: str) -> str:
     """An option by its words, or by its number. Raises BadInput, which lists them."""
     with suppress(BadInput):
         return option_named(options, text)
     if text.strip().isdecimal() and 1 <= int(text) <= len(options):
         return options[int(text) - 1]
-    return option_named(options, text)
+    numbered = ", ".join(f"{n} {option}" for n, option in enumerate(options, 1))
+    own = "; your own words: --other" if row["kind"] == "question" else ""
+    hint = f"agent-worker inbox answer {row['id']} 1 (options: {numbered}{own})"
+    raise BadInput(f"{text[:OPTION]!r} is not an option", hint=hint)
 
 
 def _decide(tx: Transaction, row: Row, action: Action, text: str, *, now: int) -> str:
@@ -332,7 +335,7 @@ def _decide(tx: Transaction, row: Row, action: Action, text: str, *, now: int) -
         case "deny":
             proposal = lifecycle.veto(tx, proposal.workspace, proposal.number, reason=text, now=now)
         case _:
-            choice = _chosen(proposal.rules.options, text)
+            choice = _chosen(row, proposal.rules.options, text)
             proposal = lifecycle.cast(tx, proposal.workspace, proposal.number, choice, by=PERSON, now=now)
     return f"done; proposal {proposal.number} is {proposal.state}"
 

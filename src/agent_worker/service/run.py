@@ -179,7 +179,7 @@ class _TeamRun(Followed):
             await self._service.stop(self._running, reason=GONE)
 
     def begun(self) -> dict[str, Any]:
-        return {"workflow": self._running.name, "woke": self._woke}
+        return {"workflow": self._running.name, "woke": self._woke, "members": list(self._running.members)}
 
     async def _end_with(self, happened: asyncio.Event) -> None:
         await happened.wait()

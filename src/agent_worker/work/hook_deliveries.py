@@ -21,6 +21,8 @@ from agent_worker.database.database import Row, Transaction, WholeTransaction
 
 _HOUR = 3600 * 1_000_000
 _DAY = 24 * _HOUR
+_KNOWN = 365  # days for which one is known again, at most
+_SWEPT = 20  # of the oldest of a project that are looked at when the next comes
 
 
 class TooManyDeliveries(AgentWorkerError):
@@ -36,7 +38,7 @@ class NewDelivery:
     params: Mapping[str, str] = field(default_factory=dict)
     tag: str = ""  #: of its group; '' for one of its own
     per_hour: int = 60
-    known_days: int = 365  #: for so long it is known again; what brings its own time is soon too old to be taken
+    known_days: int = _KNOWN  #: for so long it is known again; what brings its own time is soon too old to be taken
 
 
 def known(tx: Transaction, new: NewDelivery) -> Row | None:
@@ -71,6 +73,13 @@ def add(tx: Transaction, new: NewDelivery, state: Literal["queued", "said"], *, 
         workflow=new.workflow,
         name=new.trigger,
         before=now - new.known_days * _DAY,
+    )
+    tx.run(  # those of a trigger that is gone have no next
+        """delete from hook_delivery
+            where project = :project and at < :before and state not in ('queued', 'starting')
+              and id in (select id from hook_delivery where project = :project order by id limit :swept)""",
+        before=now - _KNOWN * _DAY,
+        swept=_SWEPT,
     )
     if new.tag and state == "queued":
         tx.run(

@@ -13,7 +13,7 @@ from agent_worker.core.errors import BadInput, Refused
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
-from agent_worker.core.mentions import Mentions, find_mentions, nobody_called
+from agent_worker.core.mentions import Mentions, find_mentions, nobody_called, nobody_named
 from agent_worker.core.text import plural
 from agent_worker.database.database import Transaction
 from agent_worker.work import inbox, open_work, queue, threads
@@ -154,8 +154,7 @@ def _desk(tx: Transaction, speech: OutgoingMessage, members: Collection[str]) ->
 
 def _missed(found: Mentions, called: Sequence[str], members: Iterable[str]) -> str:
     if found.unknown:
-        names = ", ".join(f"@{name}" for name in members)
-        return f"nobody here is called {', '.join(found.unknown)}; the members are: {names}"
+        return nobody_named(found.unknown, members)
     return "" if called else nobody_called(members)
 
 

@@ -48,6 +48,11 @@ def kept(tx: Transaction, workspace: NewWorkspace) -> Row | None:
         workflow=workspace.workflow,
         tag=workspace.tag,
     )
+    if known and known["state"] == "running" and known["paused"]:
+        raise Refused(
+            f'workflow "{workspace.name}" is paused: {known["paused"]}',
+            hint=f"to go on: agent-worker resume @{workspace.name}; to end it: agent-worker stop @{workspace.name}",
+        )
     if known and known["state"] == "running":
         raise Refused(
             f'workflow "{workspace.name}" is already running',
