@@ -196,6 +196,14 @@ SITUATIONS = [
     ([["agent", "todo", "alice", "add", "look"]], "agent todo alice done x"),
     ([], "agent memory alice forget nosuch"),
     ([], "schedule alice set"),
+    ([], "chat @review"),
+    ([["start", "review", "--background"]], "chat @review"),
+    ([], "agent soul alice lgo"),
+    ([], "hook test nosuch.json"),
+    ([["start", "review", "--background"]], "resource read @review zz"),
+    ([], "peek alice -n 0"),
+    ([], "runs -n -1"),
+    ([], "init --model antropic/claude"),
     ([["start", "review", "--background"], ["pause", "@review"]], "run review"),
 ]
 

@@ -48,7 +48,7 @@ MISTAKES = {
         "did you mean: agent-worker runs --agent=alice -n 3",
     ),
     "send alice --foo": ("agent-worker send has no option --foo", "agent-worker send --help"),
-    "runs -n many": ("invalid value for '-n' / '--count': 'many' is not a valid integer", "agent-worker runs --help"),
+    "runs -n many": ("invalid value for '-n' / '--count': 'many' is not a whole number", "agent-worker runs --help"),
 }
 
 
@@ -88,3 +88,18 @@ def exists(words: list[str]) -> bool:
         if command is None:
             return False
     return True
+
+
+@pytest.mark.parametrize("typed", ["ask @ hi", "chat @", "ask @@ hi"])
+def test_what_is_no_address_is_told_as_such(typed: str, tmp_path: Path) -> None:
+    done = run(*shlex.split(typed), cwd=tmp_path)
+    assert done.returncode == 2
+    assert "is not an address" in done.stderr
+
+
+def test_init_writes_nothing_for_a_model_that_nobody_has(tmp_path: Path) -> None:
+    done = run("init", "--model", "antropic/claude", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "there is no provider 'antropic'" in done.stderr
+    assert "did you mean anthropic?" in done.stderr
+    assert list(tmp_path.iterdir()) == []

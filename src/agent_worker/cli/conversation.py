@@ -21,6 +21,7 @@ from agent_worker.cli.live import LiveView, follow
 from agent_worker.cli.output import as_json_option, clean, echo, for_people, paint, tell_json
 from agent_worker.cli.prose import Page, cut, drawn, wrapped
 from agent_worker.cli.typed import TextCommand, only_target
+from agent_worker.core.address import parse_address
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotRunning
 from agent_worker.core.states import told as state_told
 
@@ -65,11 +66,12 @@ def chat(address: str | None) -> None:
     line at a time. /help tells more, /quit ends it.
     """
     address = address or only_target("agent-worker chat")
+    team = _check_running(address) if address.startswith("@") else None
     with Console() as console:
         if not console.takes_keys:
-            raise BadInput("chat needs a terminal", hint=f'agent-worker ask {address} "…"')
-        if address.startswith("@"):
-            _check_running(address)
+            how = f"send {address}" if team else f"ask {address}"
+            raise BadInput("chat needs a terminal", hint=f'agent-worker {how} "…"')
+        if team:
             with kept_if_it_ends(f"agent-worker chat {address}"):
                 chat_in_channel(console, address)
         else:
@@ -260,6 +262,7 @@ def _refuse_channel(address: str) -> None:
 
 def _check_running(address: str) -> Mapping[str, Any]:
     """The team that has this channel, if somebody works there."""
+    parse_address(address)
     team: Mapping[str, Any] = call("GET", f"/workflows/{part(address[1:])}", project=here())  # or there is none
     if team["state"] not in ("running", "paused"):
         told = f"agent-worker start {team['name']} (what was said: agent-worker peek {address})"

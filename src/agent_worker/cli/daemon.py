@@ -49,7 +49,7 @@ def status(as_json: bool) -> None:
 
 
 @daemon.command()
-@click.option("-n", "--count", default=40, show_default=True, help="How many lines to show.")
+@click.option("-n", "--count", type=click.IntRange(1), default=40, show_default=True, help="How many lines to show.")
 @as_json_option
 def logs(count: int, as_json: bool) -> None:
     """Show the end of the daemon's log."""

@@ -61,7 +61,8 @@ def _read(file: str) -> dict[str, Any]:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{file} cannot be read: {error}", hint="agent-worker hook test webhook.json") from None
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise BadInput(f"{file} cannot be read: {why}", hint="agent-worker hook list") from None
     try:
         body = json.loads(text)
     except (ValueError, RecursionError):

@@ -84,7 +84,7 @@ def clear(address: str, as_json: bool) -> None:
 @click.command()
 @click.argument("address", required=False, shell_complete=addresses)
 @click.option("--to", metavar="ADDRESS", help="The same as ADDRESS.")
-@click.option("-n", "--count", default=20, show_default=True, help="How many messages to show.")
+@click.option("-n", "--count", type=click.IntRange(1), default=20, show_default=True, help="How many messages to show.")
 @click.option("-f", "--follow", is_flag=True, help="Keep showing new messages.")
 @as_json_option
 def peek(address: str | None, to: str | None, count: int, follow: bool, as_json: bool) -> None:

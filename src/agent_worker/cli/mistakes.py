@@ -132,7 +132,7 @@ def explained(error: click.ClickException) -> BadInput:
             missing = error.param.make_metavar(ctx) if isinstance(error.param, click.Argument) else ""
             told = f"{missing.strip('[].')} is missing" if missing else error.format_message().rstrip(".")
             return BadInput(f"{told}{_usage(ctx)}", hint=f"{ctx.command_path} --help")
-    said = error.format_message().rstrip(".")
+    said = re.sub(r"is not a valid integer( range)?", "is not a whole number", error.format_message().rstrip("."))
     return BadInput(f"{said[:1].lower()}{said[1:]}{_usage(ctx)}", hint=f"{ctx.command_path} --help")
 
 

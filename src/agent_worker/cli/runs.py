@@ -14,7 +14,7 @@ from agent_worker.core.states import told
 
 @click.command()
 @click.option("--agent", shell_complete=agents, help="Only the runs of this agent.")
-@click.option("-n", "--count", default=20, show_default=True)
+@click.option("-n", "--count", type=click.IntRange(1), default=20, show_default=True)
 @as_json_option
 def runs(agent: str | None, count: int, as_json: bool) -> None:
     """List the newest runs."""

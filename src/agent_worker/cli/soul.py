@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ from agent_worker.cli.call import agents, call, here, part
 from agent_worker.cli.output import as_json_option, clean, echo, paint, tell_json, tell_table
 from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import BadInput
+from agent_worker.core.suggestion import slip_of
 
 FORMS = "log, diff N, proposals, approve ID, reject ID [REASON], rollback N, drift"
 
@@ -42,7 +44,11 @@ def soul(name: str, words: tuple[str, ...], as_json: bool) -> None:
         case ("drift",):
             _drift(call("GET", f"{path}/drift", project=here()), as_json)
         case _:
-            known = next((form for form in FORMS.split(", ") if form.split()[0] == words[0]), "")
+            forms = {form.split()[0]: form for form in FORMS.split(", ")}
+            if words[0] not in forms and (slip := slip_of(words[0], forms)):
+                line = shlex.join(["agent-worker", "agent", "soul", name, slip.meant, *words[1:]])
+                raise BadInput(f"say what to do: {FORMS}", hint=f"did you mean: {line}")
+            known = forms.get(words[0], "")
             raise BadInput(
                 f"that is not how to type {words[0]}" if known else f"say what to do: {FORMS}",
                 hint=f"agent-worker agent soul {name} {known or 'log'}",

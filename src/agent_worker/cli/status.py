@@ -239,7 +239,7 @@ def stats(as_json: bool) -> None:
 
 @click.command()
 @click.argument("agent", required=False, shell_complete=agents)
-@click.option("-n", "--count", default=50, show_default=True)
+@click.option("-n", "--count", type=click.IntRange(1), default=50, show_default=True)
 @as_json_option
 def audit(agent: str | None, count: int, as_json: bool) -> None:
     """Show what was done to the memory of agents, and by whom.

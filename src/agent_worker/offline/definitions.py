@@ -7,9 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
+from agent_worker.backends.models.providers import AS_NAMED, check_model
 from agent_worker.client.discovery import DATABASE_VARIABLE, home_directory, make_home
 from agent_worker.core.clock import SystemClock
-from agent_worker.core.errors import DefinitionError, Problem
+from agent_worker.core.errors import BadInput, DefinitionError, Problem
 from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.definitions.agent import AgentDefinition
@@ -137,6 +138,11 @@ def read_value(text: str, *, name: str) -> tuple[Any, str]:
 
 def set_up_team(template: str, root: Path, backend: str, model: str | None) -> tuple[list[str], list[str]]:
     """A team from a template; the names of the files that were written, and of those that were there already."""
+    if backend == "sdk" and model:
+        try:
+            check_model(model, AS_NAMED)
+        except BadInput as error:
+            raise BadInput(error.message, hint=f"agent-worker providers ({error.hint})") from None
     written, kept = write_team(template, root, backend, model)
     if not kept:
         _approve(root)

@@ -37,7 +37,8 @@ def holding(tx: WholeTransaction, kinds: Sequence[Kind], id: str) -> tuple[str, 
         exactly = [each for each in found if each[1] == id] or found
         if len(exactly) > 1:
             ids = ", ".join(each for _, each in exactly[:3])
-            raise BadInput(f"{id} could be any of {len(exactly)}: {ids} …", hint="type more of it")
+            hint = "type more of it" + (": agent-worker runs" if kind == "run" else "")
+            raise BadInput(f"{id} could be any of {len(exactly)}: {ids} …", hint=hint)
         if exactly:
             return exactly[0]
     return "", ""

@@ -9,6 +9,7 @@ from agent_worker.core.events import ResourceKept
 from agent_worker.core.later import dataclass, pattern
 from agent_worker.core.text import plural
 from agent_worker.database.database import Transaction
+from agent_worker.workspaces import workspace_rows
 
 LIMIT = 16 * 1024 * 1024
 SHORTEST = 6  # digits of an id that a person types
@@ -62,7 +63,11 @@ def size(tx: Transaction, workspace: str, id: str) -> int | None:
 def called(tx: Transaction, workspace: str, beginning: str) -> str:
     """The id that begins so, as a person types it."""
     if not _BEGINNING.fullmatch(beginning):
-        raise BadInput(f"a resource id is hexadecimal digits, at least {SHORTEST}, not {beginning[:80]!r}")
+        named = workspace_rows.name_of(workspace_rows.get(tx, workspace))
+        raise BadInput(
+            f"a resource id is hexadecimal digits, at least {SHORTEST}, not {beginning[:80]!r}",
+            hint=f"agent-worker resource list @{named}",
+        )
     rows = tx.all(
         """select id from resource
             where project = :project and workspace = :workspace and id >= :first and id < :last limit 2""",
