@@ -318,6 +318,13 @@ def test_whatever_meets_a_limit_ends_with_the_same_code(terminal: Terminal, comm
     assert terminal.run(command, agent(terminal, "frail", {"fail": "permanent"}), "hello").returncode == 1
 
 
+def test_that_a_member_failed_is_shown_once(terminal: Terminal) -> None:
+    team = {"ann": {"backend": "mock", "script": [{"fail": "permanent"}]}}
+    done = terminal.run("run", workflow(terminal, "weak", {"agents": team, "kickoff": "@ann begin"}))
+    assert done.returncode == 1
+    assert done.stdout.count("a failure (permanent), as the script says") == 1, done.stdout
+
+
 def test_explain_says_why_a_run_failed(terminal: Terminal) -> None:
     who = agent(terminal, "frail", {"fail": "permanent"})
     told = terminal.run("ask", who, "hello").stderr

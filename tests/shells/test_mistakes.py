@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -103,3 +106,21 @@ def test_init_writes_nothing_for_a_model_that_nobody_has(tmp_path: Path) -> None
     assert "there is no provider 'antropic'" in done.stderr
     assert "did you mean anthropic?" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("typed", ["ls", "validate", "init --backend mock", "ask alice hi"])
+def test_who_is_in_a_directory_that_is_gone_is_told_so(typed: str, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    line = f"cd gone && rmdir ../gone && {sys.executable} -m agent_worker.cli {typed}"
+    env = {"PATH": os.environ["PATH"], "AGENT_WORKER_HOME": str(tmp_path / "home"), "AGENT_WORKER_PORT": "0"}
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    run("stop", "--all", cwd=tmp_path, AGENT_WORKER_HOME=str(tmp_path / "home"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: the directory you are in is gone\n  hint: go to another one: cd ~\n"
+
+
+def test_a_closed_output_is_no_error(tmp_path: Path) -> None:
+    us = f"{sys.executable} -m agent_worker.cli"
+    line = f"{us} validate >&- && {us} nosuch 2>&-; echo $?"
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("2\n", "")

@@ -33,11 +33,13 @@ class LiveView:
         self._calls: set[tuple[str, str]] = set()  # that were shown: one that was asked about is made again
         self._busy: dict[str, tuple[str, float]] = {}  # agent → what it does, since when
         self._colours: dict[str, str] = {}
+        self._notice = ""  # what the channel told last of what happened
         self._tokens, self._usd, self._estimated = 0, 0.0, False
 
     def show(self, record: Mapping[str, Any]) -> None:
         match record:
             case {"event": "message", "kind": "system", "text": text}:
+                self._notice = text
                 self._line("·", text, "yellow")
             case {"event": "message", "sender": sender}:
                 self.message(sender, for_people(record))
@@ -80,7 +82,8 @@ class LiveView:
                 self._line("·", f"a text of {plural(size, 'byte')} was kept as a resource", "bright_black")
             case {"event": "ended", "name": name, "state": state, "reason": reason}:
                 self._busy.pop(name, None)
-                if state in ("failed", "incomplete", "dead") and not reason.startswith(_LIMIT):
+                told_already = reason.startswith(_LIMIT) or (bool(reason) and reason in self._notice)
+                if state in ("failed", "incomplete", "dead") and not told_already:
                     self._line(name, f"✗ {told(state)}: {reason}", "red")
             case {"event": "workspace", "state": "paused", "reason": reason} if not reason.startswith(_LIMIT):
                 self._line("·", f"paused: {reason}", "red")

@@ -113,8 +113,9 @@ def cli() -> None:
 
 
 def main() -> None:
-    from agent_worker.core.errors import AgentWorkerError, BackendFailure, trouble_of
+    from agent_worker.core.errors import AgentWorkerError, BackendFailure, BadInput, trouble_of
 
+    _open_what_is_closed()
     try:
         cli.main(prog_name="agent-worker", standalone_mode=False)
     except (click.exceptions.Abort, KeyboardInterrupt):
@@ -142,9 +143,13 @@ def main() -> None:
     except OSError as error:
         from agent_worker.cli.output import complain
 
-        if (told := trouble_of(error)) is None:
+        told = trouble_of(error)
+        if told is None and not _is_somewhere():
+            complain(BadInput("the directory you are in is gone", hint="go to another one: cd ~"))
+        elif told is None:
             raise
-        complain(told)
+        else:
+            complain(told)
         sys.exit(2)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         from agent_worker.cli.mistakes import unforeseen
@@ -154,3 +159,17 @@ def main() -> None:
             raise
         complain(unforeseen(error))
         sys.exit(2)
+
+
+def _open_what_is_closed() -> None:
+    """Whoever closed our output (`>&-`) does not want to see it."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+
+
+def _is_somewhere() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True

@@ -114,7 +114,7 @@ def _watched(console: Console, events: Iterator[ServerEvent], name: str, *, verb
             with suppress(NotRunning):  # the daemon may have seen that we left
                 call("DELETE", f"/workflows/{part(name)}", project=here())
             console.tell(f"{name} was stopped: nobody is working there now. What was said: agent-worker peek @{name}")
-            console.tell("to start a team that carries on without you: agent-worker start")
+            console.tell(f"to start it so that it carries on without you: agent-worker start {name}")
             raise
         if outcome.get("event") == "left":
             console.tell(
