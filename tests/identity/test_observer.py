@@ -43,7 +43,7 @@ async def test_a_wish_of_three_runs_on_two_days_is_proposed_with_its_evidence(al
     ((kind, text),) = await alice.team.inbox()
     assert kind == "soul"
     assert "+ principles: Always explain the trade-offs" in text
-    assert runs[0] in text
+    assert "- 2026-01-05: Please always explain the trade-offs" in text, "the runs are in: agent soul alice proposals"
     assert not (alice.home / "soul.yaml").exists(), "it is only proposed"
 
 

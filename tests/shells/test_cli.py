@@ -135,6 +135,11 @@ def test_a_quick_agent_can_be_kept_under_its_own_name(terminal: Terminal) -> Non
     terminal.says("agent", "delete", quick, "--yes", "--files")
 
 
+def test_forgetting_what_is_not_remembered_is_no_edit(terminal: Terminal) -> None:
+    assert terminal.run("agent", "memory", "alice", "forget", "no-such-key").returncode == 2
+    assert "no-such-key" not in terminal.says("audit", "alice")
+
+
 def test_a_definition_that_would_not_work_is_not_written(terminal: Terminal) -> None:
     done = terminal.run("agent", "create", "emil")  # backend sdk needs a model
     assert done.returncode == 2

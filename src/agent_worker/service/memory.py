@@ -74,7 +74,8 @@ async def memory_set(
     known = await asyncio.to_thread(memory.find, home, key)
     if was is not None:
         _same(f"what {name} remembers as {key}", known.value if known else "", was)
-    await note(service, name, project, "edited", key, known)
+    if value or known is not None:  # what is not there is not edited
+        await note(service, name, project, "edited", key, known)
     if not value:
         await asyncio.to_thread(memory.forget, home, key, when=now)
         await published(service, name, project)
