@@ -79,7 +79,7 @@ def test_params_are_typed_and_have_defaults(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (("--depth", "x", "-t", "m"), "not a valid integer"),
+        (("--depth", "x", "-t", "m"), "not a whole number"),
         (("--targett", "m"), "--target"),
         (("--depth", "1"), "target"),
         ((), "needs the parameter target"),
