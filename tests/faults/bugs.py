@@ -872,6 +872,12 @@ BUGS = (
         ),
     ),
     bug(
+        "what is due while everything is being closed is begun",
+        "R9",
+        "test_a_service_that_is_closed_starts_nothing_any_more_but_the_next_one_does",
+        Edit("Service.background", "self._closed", "False"),
+    ),
+    bug(
         "what a schedule gave to members outlives their workspace",
         "R9",
         "test_R9_a_member_is_not_woken_while_the_workspace_that_wakes_it_does_not_run",

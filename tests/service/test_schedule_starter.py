@@ -104,11 +104,15 @@ async def test_a_workflow_with_a_schedule_is_run_each_time_and_ends_by_itself(wa
         assert {row["state"] for row in await here.instances()} == {"archived", "stopped"}
 
 
-async def test_a_service_that_is_closed_starts_nothing_any_more(watched: Open) -> None:
-    async with watched(TRIAGE + "schedule: { wakeup: '*/5 * * * *' }\n") as here:
+async def test_a_service_that_is_closed_starts_nothing_any_more_but_the_next_one_does(watched: Open) -> None:
+    triage = TRIAGE + "schedule: { wakeup: '*/5 * * * *' }\n"
+    async with watched(triage) as here:
         await here.service.close()
-        await here.elapse(11 * 60)
+        await here.elapse(6 * 60)
         assert await here.started() == []
+    async with watched(triage, tag="again") as here:
+        await here.elapse(60)
+        assert await here.started() == ["6:00"]
 
 
 async def test_an_interval_runs_it_again_and_again(watched: Open) -> None:
