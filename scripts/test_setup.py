@@ -1,4 +1,4 @@
-"""Install what some tests need from elsewhere: Debian's bubblewrap, Chromium, PostgreSQL; programs from npm and PyPI.
+"""Install what some tests need from elsewhere: from Debian (PostgreSQL, Chromium and others), npm and PyPI.
 
 Where that is not possible (no root, no apt, no npm, no network) it says what is missing and ends well: the tests that
 need it skip, and say so too.
@@ -36,6 +36,7 @@ PACKAGES = {
     "chromium": "chromium",
     "flock": "util-linux",
     "pg_ctlcluster": "postgresql",
+    "pgbouncer": "pgbouncer",
     "setpriv": "util-linux",
     "unshare": "util-linux",
 }

@@ -15,7 +15,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from agent_worker.core.clock import SystemClock, TestClock
-from tests import teams
+from tests import engine
+from tests.engine import Sweeper
 from tests.fakes.model_server import ModelServer
 from tests.faults.report import LONG as MUCH
 from tests.needs import MISSING, STARTS_PROGRAMS, STRICT, is_strict
@@ -115,11 +116,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def engine(request: pytest.FixtureRequest) -> None:
-    """With `--database postgresql` every team of this process has a database of its own there."""
-    if request.config.getoption("--database") == "postgresql":
-        cluster: Cluster = request.getfixturevalue("cluster")
-        teams.chosen_engine = teams.ChosenEngine(cluster.new_database)
+def sweeper(request: pytest.FixtureRequest) -> Iterator[Sweeper | None]:
+    """With `--database postgresql` whatever is kept is kept there: by this process and by all that it starts."""
+    if request.config.getoption("--database") != "postgresql":
+        yield None
+        return
+    cluster: Cluster = request.getfixturevalue("cluster")
+    cluster.make_tables()
+    os.environ[engine.VARIABLE] = cluster.server
+    sweeper = Sweeper(cluster.server)
+    yield sweeper
+    sweeper.close()
+    del os.environ[engine.VARIABLE]
+
+
+@pytest.fixture(autouse=True)
+def swept(sweeper: Sweeper | None) -> Iterator[None]:
+    yield
+    if sweeper:
+        sweeper.sweep()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -129,6 +144,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item._id = item.id.with_params(label.removesuffix("]"))
     if file_of(item) in STARTS_PROGRAMS:
         item.add_marker(pytest.mark.programs)
+    if item.config.getoption("--database") == "postgresql" and (mark := item.get_closest_marker("sqlite")):
+        item.add_marker(pytest.mark.skip(reason=f"SQLite only: {mark.args[0]}"))
 
 
 @pytest.hookimpl(wrapper=True)

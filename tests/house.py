@@ -16,7 +16,7 @@ from agent_worker.definitions.settings import Settings
 from agent_worker.service.catalogue import OPERATIONS
 from agent_worker.service.service import Service
 from agent_worker.workflows.runtime import Runtime
-from tests import stored
+from tests import engine, stored
 from tests.teams import Mocks, write_project
 
 QUICK = Settings.model_validate({"quiet_moment": "10ms"})
@@ -62,7 +62,9 @@ async def house(tmp: Path, *agents: str, redact: Redactor | None = None, **setti
     root = tmp / "project"
     if not root.exists():
         write_project(root, agents or ["alice"])
-    chosen = RuntimeSettings(database=tmp / "state.db", programs=tmp / "programs", chosen=QUICK, **settings)
+    chosen = RuntimeSettings(
+        database=engine.state_at(tmp / "state.db"), programs=tmp / "programs", chosen=QUICK, **settings
+    )
     async with open_runtime(chosen, redact=redact) as runtime:
         service = Service(runtime)
         await service.project(str(root))
@@ -72,5 +74,6 @@ async def house(tmp: Path, *agents: str, redact: Redactor | None = None, **setti
 
 
 def bytes_in(tmp: Path) -> bytes:
-    """Every byte of the database, its log, and the project."""
-    return b"".join(path.read_bytes() for path in tmp.rglob("*") if path.is_file())
+    """Every byte of the database, its log, and the project; of PostgreSQL every row: its pages are its own affair."""
+    rows = repr(stored.read(tmp / "state.db", stored.everything)).encode() if engine.is_postgresql() else b""
+    return b"".join([rows, *(path.read_bytes() for path in tmp.rglob("*") if path.is_file())])

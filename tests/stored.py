@@ -8,15 +8,16 @@ wanted of the rows is plain Python. What a person is told is no matter of rows: 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import apsw
 
 from agent_worker.database.database import Row
-from agent_worker.database.postgres_session import PostgresTransaction
+from agent_worker.database.postgres_session import PostgresTransaction, connect
+from tests import engine
 
 T = TypeVar("T")
 View = Callable[..., list[Row]]
@@ -123,17 +124,30 @@ def change(tx: Writer, table: str, of: dict[str, object] | None = None, **column
 
 
 def write(database: Path, change: Callable[..., None], *args: Any, **kwargs: Any) -> None:
-    """Make such a change in a database file, whoever else has it open."""
-    with closing(apsw.Connection(str(database))) as connection, connection:
-        connection.set_busy_timeout(5000)
-        change(_File(connection), *args, **kwargs)
+    """Make such a change in a database file, or in what stands for it, whoever else has it open."""
+    with opened(database, write=True) as tx:
+        change(tx, *args, **kwargs)
 
 
 def read(database: Path, view: Callable[..., T], **wanted: object) -> T:
     """What a view shows of a database that another process may be writing."""
-    with closing(apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+    with opened(database) as tx:
+        return view(tx, **wanted)
+
+
+@contextmanager
+def opened(database: Path, *, write: bool = False) -> Iterator[Any]:
+    """One transaction in it."""
+    where = engine.state_at(database)
+    if isinstance(where, str):
+        with closing(connect(where)) as server, server.transaction():
+            yield (tx := PostgresTransaction(server))
+            tx.settle()
+        return
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE if write else apsw.SQLITE_OPEN_READONLY
+    with closing(apsw.Connection(str(where), flags=flags)) as connection, connection:
         connection.set_busy_timeout(5000)
-        return view(_File(connection), **wanted)
+        yield _File(connection)
 
 
 class _File:

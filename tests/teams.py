@@ -17,6 +17,7 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.registry import AgentRuntime, LazyKit
 from agent_worker.backends.backend import Model
 from agent_worker.backends.mock import MockModel
+from agent_worker.backends.programs.known import KNOWN
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import Clock, TestClock
@@ -29,9 +30,11 @@ from agent_worker.workflows import start as workflows
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import channel, routing, workspace_rows
-from tests import stored
+from tests import engine, stored
 
 T = TypeVar("T")
+
+LOOKS = 500  # of hosts at their files, in whatever time a test lets pass
 
 
 def equipped(worker: AgentRuntime, **changes: Any) -> AgentRuntime:
@@ -140,7 +143,9 @@ class Team:
             due = self.clock.next_wake()
             if due is None or self.clock.monotonic() + due > until:
                 break
-            await self.clock.advance(max(due, 0.0))
+            # Hosts that share their work look at their files every two seconds: a year of that would take a day.
+            least = (until - self.clock.monotonic()) / LOOKS if engine.is_postgresql() else 0.0
+            await self.clock.advance(max(due, least))
         await self.clock.advance(until - self.clock.monotonic())
         await self.still()
 
@@ -275,25 +280,14 @@ def kept_prices() -> Root:
     return Root.private(Path(tempfile.gettempdir()) / f"agent-worker-tests-{os.getuid()}")
 
 
-def new_database() -> str:
-    """Where a team that has no file keeps its state: in memory, or with `--database postgresql` in a new database."""
-    return chosen_engine.new() if chosen_engine else ":memory:"
-
-
 def files_are_the_truth() -> None:
     """For tests of documents in files that are no copies."""
-    if chosen_engine:
+    if engine.is_postgresql():
         pytest.skip("with PostgreSQL the files of documents are copies: tests/hosts/test_documents.py")
 
 
-@dataclass
-class ChosenEngine:
-    """The PostgreSQL that the suite was told to run on."""
-
-    new: Callable[[], str]
-
-
-chosen_engine: ChosenEngine | None = None  # set by conftest.py
+#: Every coding program is here, as far as hosts that share their work are concerned: tests bring their own.
+PROGRAMS = frozenset(f"program:{name}" for name in KNOWN)
 
 
 @asynccontextmanager
@@ -303,7 +297,7 @@ async def open_team(
     clock: Clock,
     workflow: str = "workspace: { provider: sqlite }\n",
     extra: dict[str, str] | None = None,
-    database: Path | str = "",
+    database: Path | None = None,
     tag: str = "main",
     **settings: Any,
 ) -> AsyncIterator[Team]:
@@ -312,8 +306,9 @@ async def open_team(
     # Not checked: a test may choose what nobody could write, such as a moment of 0 seconds.
     wanted = {name: settings.pop(name) for name in [*settings] if name in Settings.model_fields}
     chosen = Settings.model_construct(**wanted)
-    more = {"prices": kept_prices()} | settings
-    exactly = RuntimeSettings(database=database or new_database(), chance=lambda: 0.0, chosen=chosen, **more)
+    more: dict[str, Any] = {"prices": kept_prices(), "labels": PROGRAMS} | settings
+    where = engine.state_at(database) if database else engine.new_database(root)
+    exactly = RuntimeSettings(database=where, chance=lambda: 0.0, chosen=chosen, **more)
     async with open_runtime(exactly, clock=clock) as runtime:
         project = load_project(root)
         assert not project.problems, project.problems

@@ -99,7 +99,7 @@ def test_setting_up_where_nothing_can_be_installed_says_so_and_ends_well(tmp_pat
     script.write_bytes((ROOT / "scripts" / "test_setup.py").read_bytes())
     done = subprocess.run([sys.executable, script], env={"PATH": str(tmp_path)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "there is no apt-get: bubblewrap, chromium, postgresql, util-linux." in done.stderr
+    assert "there is no apt-get: bubblewrap, chromium, pgbouncer, postgresql, util-linux." in done.stderr
     assert "there is no npm: @modelcontextprotocol/inspector-cli@" in done.stderr
 
 
@@ -120,6 +120,7 @@ def test_setting_up_where_the_network_is_gone_says_so_and_ends_well(tmp_path: Pa
 #: Who says SQL, with the reason. All others look at what is stored with the views of tests/stored.py.
 SAYS_SQL = {
     "tests/stored.py": "the views",
+    "tests/engine.py": "which databases a server has",
     "tests/database/": "the database itself",
     "tests/faults/oracle.py": "judges what our own code has left behind, and so does without it",
     "tests/faults/test_backup.py": "what is in a copy of the database, and copies made by others",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from tests import engine
 from tests.effort import effort
 
 from agent_worker.compose import RuntimeSettings, open_runtime
@@ -71,7 +72,7 @@ async def test_who_has_nothing_to_do_has_no_backend_no_loop_and_no_folder(tmp_pa
 
 
 async def test_after_a_kill_those_with_work_are_woken_and_nobody_else(tmp_path: Path) -> None:
-    files, settings = project(tmp_path / "p", 20), RuntimeSettings(database=tmp_path / "state.db")
+    files, settings = project(tmp_path / "p", 20), RuntimeSettings(database=engine.state_at(tmp_path / "state.db"))
     async with open_runtime(settings) as runtime:
         loaded = await runtime.loader.load(files)
         await runtime.supervisor.stop()  # so that nobody takes it

@@ -21,6 +21,7 @@ from tests.shells.served import Served, served
 
 SECRET = "what lies outside"
 RACES = 1000 if LONG else 60
+ROWS = pytest.mark.sqlite("documents are rows there and their files only copies: test_document_copies.py")
 
 
 class Door(Protocol):
@@ -177,6 +178,7 @@ def test_F14_what_a_person_keeps_beside_the_documents_is_not_shown_to_agents(
 @pytest.mark.parametrize(
     "name", ["link.md", "linked/secret.md", "linked/new.md", "dangling.md", "deep/linked/secret.md"]
 )
+@ROWS
 def test_F3_a_link_leads_nowhere(tool_access: Door, documents: Path, outside: Path, name: str) -> None:
     (documents / "deep").mkdir()
     (documents / "link.md").symlink_to(outside / "secret.md")
@@ -190,6 +192,7 @@ def test_F3_a_link_leads_nowhere(tool_access: Door, documents: Path, outside: Pa
     assert untouched(outside)
 
 
+@ROWS
 def test_F3_the_folder_of_the_documents_itself_may_be_no_link(
     tool_access: Door, documents: Path, outside: Path
 ) -> None:
@@ -256,6 +259,7 @@ def test_F5_a_sibling_with_the_same_beginning_is_outside(tool_access: Door, docu
 
 
 @pytest.mark.parametrize("name", ["link.md", "linked/secret.md"])
+@ROWS
 def test_F5_nor_does_a_link_lead_to_such_a_sibling(tool_access: Door, documents: Path, name: str) -> None:
     """Where it really leads begins like the folder of the documents: who compares beginnings lets it through."""
     sibling = documents.with_name("documents-evil")
@@ -298,6 +302,7 @@ def directory(path: Path, outside: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [pipe, listener, device, directory])
+@ROWS
 def test_F6_only_files_are_documents_and_nothing_hangs(
     tool_access: Door, documents: Path, outside: Path, make: Callable[[Path, Path], None]
 ) -> None:
@@ -306,6 +311,7 @@ def test_F6_only_files_are_documents_and_nothing_hangs(
     assert "odd.md" not in tool_access.names()
 
 
+@ROWS
 def test_F6_a_hard_link_is_not_written_through(tool_access: Door, documents: Path, outside: Path) -> None:
     os.link(outside / "secret.md", documents / "hard.md")
     assert not tool_access.append("hard.md", "evil")[0]
@@ -314,6 +320,7 @@ def test_F6_a_hard_link_is_not_written_through(tool_access: Door, documents: Pat
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@ROWS
 def test_F6_a_hard_link_to_the_file_of_another_is_not_read(tool_access: Door, documents: Path, outside: Path) -> None:
     os.link(outside / "secret.md", documents / "hard.md")
     os.chown(outside / "secret.md", 12345, 12345)
@@ -328,6 +335,7 @@ SPELLINGS = [("Notes.md", "nOTES.MD"), ("plans/Größe.md", "PLANS/grösse.md")]
 
 
 @pytest.mark.parametrize(("first", "other"), SPELLINGS)
+@ROWS
 def test_F7_two_spellings_are_one_document(tool_access: Door, documents: Path, first: str, other: str) -> None:
     one_document(tool_access, first, other)
     assert len([path for path in documents.rglob("*") if path.is_file()]) == 1

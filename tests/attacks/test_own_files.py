@@ -9,9 +9,10 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests import stored
+from tests import engine, stored
 from tests.backends.programs.test_one_shot import Hall, Scripted
 from tests.patience import until
 from tests.teams import Team, open_team
@@ -28,6 +29,7 @@ from agent_worker.service.held_files import held_release
 from agent_worker.service.inbox import inbox_answer, inbox_list
 from agent_worker.service.memory import memory_set
 from agent_worker.service.service import Service
+from agent_worker.trust.gate import Gate
 
 OURS = "name: Sam\n"
 ATTACKS = {
@@ -101,6 +103,7 @@ async def test_A6_what_it_removes_is_there_again(tmp_path: Path) -> None:
 KILLED = """
 import os, signal
 from pathlib import Path
+from typing import Any
 from agent_worker.files.root import Root
 from agent_worker.memory import memory
 from agent_worker.memory.own_files import OwnFiles, RunJournal
@@ -115,14 +118,17 @@ os.kill(os.getpid(), signal.SIGKILL)
 async def after_a_kill(tmp: Path, after: str) -> tuple[list[tuple[str, str]], list[str]]:
     """What the next process has in its audit and tells, when one was killed in the middle of a run of alice."""
     root, database, core = tmp / "p", tmp / "state.db", home_of(tmp) / "memory" / "core.yaml"
-    async with open_team(root, "alice", clock=SystemClock(), database=database) as team:
+    # The journal is beside the database, if that is a file; else it needs a home.
+    home: dict[str, Any] = {"trust": Root.private(tmp), "gate": Gate(None, SystemClock())}
+    home = home if engine.is_postgresql() else {}
+    async with open_team(root, "alice", clock=SystemClock(), database=database, **home) as team:
         agent = team.loaded.agents["alice"]
     core.parent.mkdir(parents=True, exist_ok=True)
     core.write_text(OURS)
     given = {"home": str(home_of(tmp)), "agent": agent, "journal": str(tmp / "programs-at-work"), "after": after}
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED.format(**given))
     assert await process.wait() == -signal.SIGKILL
-    async with open_team(root, "alice", clock=SystemClock(), database=database) as team:
+    async with open_team(root, "alice", clock=SystemClock(), database=database, **home) as team:
         found = await denied(team, tmp), [each for kind, each in await team.inbox() if kind == "held"]
     assert list((tmp / "programs-at-work").iterdir()) == []
     return found

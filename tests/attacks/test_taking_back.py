@@ -346,6 +346,7 @@ async def test_A14_what_was_added_to_a_document_goes_from_between_the_lines_of_o
     assert (await here.do("doc_read", at="@duo", name="plan.md"))["text"] == "ours\na person's line\n"
 
 
+@pytest.mark.sqlite("removes the file of the database; that of PostgreSQL is not ours to remove")
 async def test_A14_it_does_not_come_back_with_a_new_database(tmp_path: Path) -> None:
     async with house(tmp_path, "alice") as here:
         here.mocks["alice"].then(says(POISON))

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
 import yaml
 from tests import stored
@@ -22,6 +21,7 @@ from tests.patience import eventually
 from tests.shells.served import Served, served
 from tests.shells.terminal import Terminal
 
+from agent_worker.database.database import Row
 from agent_worker.definitions.project import load_project
 
 PRIVATE = "the launch code is 7319"
@@ -412,6 +412,12 @@ TAMPERING = {
 }
 
 
+def put_back(tx: stored.Writer, kept: list[Row]) -> None:
+    tx.run("delete from audit")
+    for row in kept:
+        stored.add(tx, "audit", **row)
+
+
 def flaw(daemon: Served) -> str:
     found: str = daemon.client.request("GET", daemon.query("/audit"))[1]["flaw"]
     return found
@@ -421,21 +427,17 @@ def flaw(daemon: Served) -> str:
 @pytest.mark.parametrize("how", list(TAMPERING))
 def test_A13_tampering_with_the_audit_is_told_loudly(daemon: Served, how: str) -> None:
     """By somebody with the database in their hands, which no agent has."""
-    connection = apsw.Connection(str(daemon.home / "state.db"))
-    connection.set_busy_timeout(5000)
-    kept = list(connection.execute("select * from audit"))
+    state = daemon.home / "state.db"
+    kept = daemon.read(stored.audit)
     try:
-        connection.execute(TAMPERING[how])
+        stored.write(state, lambda tx: tx.run(TAMPERING[how]))
         assert flaw(daemon)
         if how == "removed":
             shown = Terminal(daemon).run("audit")
             assert shown.returncode == 1
             assert "entry 4 of the audit is missing: the record cannot be trusted" in shown.stderr
     finally:
-        connection.execute("delete from audit")
-        marks = ", ".join("?" * len(kept[0]))
-        connection.executemany(f"insert into audit values ({marks})", kept)
-        connection.close()
+        stored.write(state, put_back, kept)
     assert flaw(daemon) == ""
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 import apsw
 import pytest
 
+pytestmark = pytest.mark.sqlite("asks SQLite for its plans")
+
 SOURCE = Path(__file__).parents[2] / "src" / "agent_worker"
 SCHEMA = SOURCE / "database" / "schema" / "0001_ring.sql"
 LARGE = {"message", "delivery", "instruction", "run", "step", "call", "ledger", "talk", "document", "inbox_item"}

@@ -16,6 +16,8 @@ from agent_worker.database.database import Transaction
 from agent_worker.database.presence import commits_in
 from agent_worker.database.sqlite import SqliteDatabase, connect
 
+pytestmark = pytest.mark.sqlite("the door of SQLite itself")
+
 
 @pytest.fixture
 async def database(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:

@@ -8,29 +8,23 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import apsw
-
+from tests import engine, stored
 from tests.faults.driver import Scene
 
 TERMINAL = {"done", "failed", "incomplete", "cancelled", "dead"}
 
 
 def rows(scene: Scene, sql: str, **values: object) -> list[dict[str, Any]]:
-    connection = apsw.Connection(str(scene.home / "state.db"))
-    connection.set_busy_timeout(5000)
-    try:
-        cursor = connection.execute(sql, values)
-        return [
-            dict(zip((name for name, _ in cursor.get_description()), row, strict=True)) for row in cursor
-        ]  # the description is there while rows are
-    finally:
-        connection.close()
+    with stored.opened(scene.home / "state.db") as tx:
+        found: list[dict[str, Any]] = tx.all(sql, **values)
+        return found
 
 
 def check(scene: Scene) -> None:
     """Everything we promise about stored state."""
-    assert rows(scene, "pragma integrity_check") == [{"integrity_check": "ok"}]
-    assert rows(scene, "pragma foreign_key_check") == []
+    if not engine.is_postgresql():  # which looks after its own pages
+        assert rows(scene, "pragma integrity_check") == [{"integrity_check": "ok"}]
+        assert rows(scene, "pragma foreign_key_check") == []
     check_accepted(scene)
     check_ends(scene)
     check_once(scene)
@@ -75,8 +69,9 @@ def check_once(scene: Scene) -> None:
     # A mention, its delivery and its instruction are one.
     assert not rows(
         scene,
-        """select m.id from message m, json_each(m.mentions) n left join instruction i on i.message = m.id
-            where i.id is null or not exists (select 1 from delivery d where d.message = m.id and d.agent = i.agent)""",
+        """select m.id from message m left join instruction i on i.message = m.id
+            where m.mentions <> '[]' and (i.id is null or not exists (
+                  select 1 from delivery d where d.message = m.id and d.agent = i.agent))""",
     )
     # Each step was paid for once: the last one of done work too.
     unpaid = """select s.work, s.n from step s left join ledger l on l.run = s.run and l.step = s.n

@@ -23,6 +23,8 @@ from tests.faults import oracle
 from tests.faults.driver import Books, Life, Nursery, Scene
 from tests.faults.report import LONG, SEED, report
 
+pytestmark = pytest.mark.sqlite("PostgreSQL makes its own backups")
+
 BACKUPS = 50 if LONG else 4
 STAMP = "20260101T000000"
 

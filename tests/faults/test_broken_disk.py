@@ -18,6 +18,8 @@ from tests.faults.broken_disk import NAME, BrokenDisk, Plan
 from tests.faults.report import LONG, SEED, report
 from tests.patience import PATIENCE
 
+pytestmark = pytest.mark.sqlite("breaks the disk below its file")
+
 CHANGES = 24
 EVERY = 1 if LONG else 4  # of the points; which ones, chance decides
 KINDS = [(apsw.FullError, False), (apsw.FullError, True), (apsw.IOError, False), (apsw.IOError, True)]

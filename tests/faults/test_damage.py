@@ -28,6 +28,8 @@ from tests.faults import oracle
 from tests.faults.driver import Books, Nursery, Scene
 from tests.faults.report import LONG, SEED, report
 
+pytestmark = pytest.mark.sqlite("damages the pages of its file")
+
 CASES = 500 if LONG else 30
 PAGE = 4096
 NAMES = ("state.db", "state.db-wal", "state.db.mark")

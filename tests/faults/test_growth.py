@@ -22,6 +22,7 @@ LONGEST = 64 * MB  # what the log may have when nobody holds it
 pytestmark = pytest.mark.timeout(600 if LONG else 300)
 
 
+@pytest.mark.sqlite("the log beside its file")
 async def test_G5_the_log_is_short_again_when_a_long_reader_has_gone(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     database = await SqliteDatabase.open(path, Bus())
@@ -39,6 +40,7 @@ async def test_G5_the_log_is_short_again_when_a_long_reader_has_gone(tmp_path: P
     await database.close()
 
 
+@pytest.mark.sqlite("the log beside its file")
 async def test_G5_steady_writing_and_reading_keep_the_log_short(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     database = await SqliteDatabase.open(path, Bus())
@@ -52,6 +54,7 @@ async def test_G5_steady_writing_and_reading_keep_the_log_short(tmp_path: Path) 
     await database.close()
 
 
+@pytest.mark.sqlite("the log beside its file")
 def test_G5_streams_that_are_not_read_hold_no_look_at_the_database(tmp_path: Path) -> None:
     with served(tmp_path) as daemon, contextlib.ExitStack() as opened:
         daemon.do("POST", "/workflows", workflow="review")

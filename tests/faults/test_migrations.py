@@ -18,6 +18,8 @@ from tests.faults.driver import Killed, Nursery
 from tests.faults.report import report
 from tests.faults.worker import Order, upgraded
 
+pytestmark = pytest.mark.sqlite("kills an upgrade of its file")
+
 NEWEST = versions()[-1][0]
 PROJECTS = [("p", "/", "shop")]
 

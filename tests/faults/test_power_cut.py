@@ -14,6 +14,8 @@ from tests.faults.power_cut import NAME, Disk
 from tests.faults.report import LONG, SEED, report
 from tests.faults.test_broken_disk import CHANGES, change, stored
 
+pytestmark = pytest.mark.sqlite("cuts the power of the disk below its file")
+
 TRIALS = 20 if LONG else 2
 CUTS = 5  # in one trial
 

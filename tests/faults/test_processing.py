@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import stored
+from tests import engine, stored
 from tests.faults.driver import Killed, Nursery, Scene, Silent, wait_a_moment
 from tests.faults.oracle import check
 from tests.faults.report import LONG, SEED, report
@@ -98,7 +98,9 @@ def test_Q3_a_message_that_kills_its_worker_is_dead_after_three_deaths_and_stops
     states = {r["text"]: r["state"] for r in scene.read(stored.instructions)}
     assert states.pop("@alice work:poison poison") == "dead"
     assert set(states.values()) == {"done"}
-    assert len([line for line in lines(tmp_path / "asked.log") if line == "poison poison"]) <= 4
+    # Where several hosts share the work, a death counts only against what was alone.
+    most = 5 if engine.is_postgresql() else 4
+    assert len([line for line in lines(tmp_path / "asked.log") if line == "poison poison"]) <= most
     with scene.life() as life:
         life.until("ready")
         life.ask(inbox=True)

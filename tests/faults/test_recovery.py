@@ -108,6 +108,7 @@ def put_work_and_history(place: Place) -> None:
     place.change("update workspace set seq = seq + ?", HISTORY * 250)
 
 
+@pytest.mark.sqlite("a long past is made in its file, by one statement of its own")
 def test_R1_a_killed_daemon_serves_again_at_once_however_much_it_has_to_do(place: Place) -> None:
     with place.daemon() as client:
         client.request("POST", "/workflows", {"project": str(place.project), "workflow": "review"})
@@ -128,6 +129,7 @@ def test_R1_a_killed_daemon_serves_again_at_once_however_much_it_has_to_do(place
     assert full[int(len(full) * 0.95)] < 2 * empty + 1
 
 
+@pytest.mark.sqlite("a long past is made in its file, by one statement of its own")
 def test_R2_interrupted_work_goes_on_before_any_other(place: Place) -> None:
     """Also before that of a project which was known earlier."""
     other = place.project.with_name("other")

@@ -19,6 +19,8 @@ from agent_worker.database.restore import put_back, saved_copy
 from agent_worker.database.sqlite import SqliteDatabase
 from tests.faults.driver import wait_for
 
+pytestmark = pytest.mark.sqlite("takes its file and its log away")
+
 STAMP = "20260101T000000"
 LOG, MARK = "state.db-wal", "state.db.mark"
 

@@ -16,6 +16,8 @@ from tests.faults.driver import Nursery, Scene
 from tests.faults.oracle import check
 from tests.faults.report import report
 
+pytestmark = pytest.mark.sqlite("opens the database of a scene by itself, as SQLite does")
+
 
 @pytest.fixture
 def scene(nursery: Nursery, tmp_path: Path) -> Scene:

@@ -28,6 +28,7 @@ from typing import Any, NoReturn
 
 READY = "AGENT_WORKER_READY_FD"
 SHORTER = "AGENT_WORKER_TEST_SHORTER"
+SERVER = "AGENT_WORKER_TEST_SERVER"  # as in engine.py
 
 
 class Wanted(Exception):
@@ -86,6 +87,11 @@ def _import_everything() -> None:
         importlib.import_module(module)
     for module in ("agent_worker.daemon.process.process", "agent_worker.daemon.http.app"):
         importlib.import_module(module)
+    if SERVER in os.environ:
+        importlib.import_module("agent_worker.database.postgres")
+        sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
+        importlib.import_module("engine")  # of the suite
+        del sys.path[0]
 
 
 def _end(pidfd: int, asking: socket.socket) -> None:
@@ -107,8 +113,11 @@ def become(order: dict[str, Any], descriptors: list[int]) -> NoReturn:
     for number, descriptor in zip(numbers, out_of_the_way, strict=True):
         os.dup2(descriptor, number)
         os.close(descriptor)
+    server = os.environ.get(SERVER, "")
     os.environ.clear()
     os.environ.update(order["environment"])
+    if server:
+        os.environ.update(sys.modules["engine"].told(os.environ, server))
     wait_shorter(json.loads(os.environ.pop(SHORTER, "{}")))
     os.chdir(order["directory"])
     sys.argv = order["command"]

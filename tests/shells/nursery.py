@@ -15,12 +15,14 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
+from tests import engine
 from tests.patience import PATIENCE
 from tests.shells.forked import ask
 
 from agent_worker.core import failpoints
 
 FILE = Path(__file__).with_name("forked.py")
+KNOWN = ("PATH", "PYTHONPATH", engine.VARIABLE)  # the nursery's: our own source, and where state is kept
 #: What is read when a process starts, by Python or by us: who wants to know what comes of it needs a fresh one.
 READ_AT_START = ("PYTHON", "LANG", "LC_", failpoints.VARIABLE)
 
@@ -36,7 +38,7 @@ def door() -> str:
             [sys.executable, "-P", FILE, "nursery", str(listening.fileno())],
             stdin=subprocess.PIPE,
             pass_fds=[listening.fileno()],
-            env={name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},  # our own source
+            env={name: os.environ[name] for name in KNOWN if name in os.environ},
             start_new_session=True,  # Ctrl-C is for the tests
         )
 
@@ -53,7 +55,8 @@ def door() -> str:
 def run(
     module: str, *arguments: str, cwd: Path, env: Mapping[str, str], stdin: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """As `subprocess.run` of `python -m module`."""
+    """As `subprocess.run` of `python -m module`, by whom state is kept where it belongs."""
+    env = {**env, **engine.told(env, os.environ.get(engine.VARIABLE, ""))}
     if any(name.startswith(READ_AT_START) for name in env):
         return subprocess.run(
             [sys.executable, "-m", module, *arguments],

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
-from tests import stored
+from tests import engine, stored
 from tests.patience import PATIENCE, eventually
 from tests.shells import nursery
 from tests.shells.forked import SHORTER
@@ -144,10 +144,10 @@ class Served:
         return f"{path}{'&' if '?' in path else '?'}project={self.project}"
 
     def state(self) -> str:
-        """A fingerprint of everything that is stored, but the count of the writes."""
+        """A fingerprint of everything that is stored, but the count of the writes and the lease of the daemon."""
         digest = hashlib.sha256()
         tables = self.read(stored.everything)
-        del tables["progress"]
+        del tables["progress"], tables["host"]
         digest.update(repr(tables).encode())
         for path in sorted(self.project.rglob("*")):
             digest.update(repr((path, path.read_bytes() if path.is_file() else b"")).encode())
@@ -193,9 +193,9 @@ def daemon_command(**environ: str) -> Sequence[str]:
     return (*_env(environ), *nursery.started_by("agent_worker.daemon.main"))
 
 
-def fresh_daemon_command(**environ: str) -> Sequence[str]:
-    """The same, as people start it."""
-    return (*_env(environ), *COMMAND)
+def fresh_daemon_command(home: Path, **environ: str) -> Sequence[str]:
+    """The same in this home, as people start it."""
+    return (*_env(engine.environment(home) | environ), *COMMAND)
 
 
 def _env(environ: Mapping[str, str]) -> Sequence[str]:
@@ -218,9 +218,10 @@ def served(
     """
     project = tmp / "project"
     write_project(project, ["alice", "bob"], workflow=WORKFLOW, extra=files)
-    start = fresh_daemon_command if fresh or limited else daemon_command
+    home, is_fresh = tmp / "home", fresh or limited
     told = dict(environ or {}) | ({SHORTER: json.dumps(shorter)} if shorter else {})
-    client = connect(home=tmp / "home", command=(*limited, *start(**told)), patience=PATIENCE)
+    command = fresh_daemon_command(home, **told) if is_fresh else daemon_command(**told)
+    client = connect(home=home, command=(*limited, *command), patience=PATIENCE)
     try:
         made = Served(client, tmp / "home", project)
         client.request("GET", made.query("/status"))

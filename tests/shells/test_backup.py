@@ -15,6 +15,7 @@ from tests.shells.terminal import Terminal
 from agent_worker.client.connection import connect
 
 
+@pytest.mark.sqlite("PostgreSQL makes its own backups: test_postgres.py")
 def test_a_backup_is_made_while_the_daemon_works_and_restored_when_it_is_stopped(tmp_path: Path) -> None:
     file = tmp_path / "kept.db"
     with served(tmp_path) as daemon:
@@ -48,6 +49,7 @@ def test_a_backup_is_made_while_the_daemon_works_and_restored_when_it_is_stopped
         terminal.says("stop", "--all")
 
 
+@pytest.mark.sqlite("damages the pages of its file")
 def test_a_damaged_database_is_refused_with_the_way_out_and_doctor_recovers_it(tmp_path: Path) -> None:
     with served(tmp_path) as daemon:
         terminal = Terminal(daemon)

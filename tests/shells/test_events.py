@@ -136,9 +136,10 @@ def test_it_can_be_narrowed_to_a_place_a_kind_and_a_project(daemon: Served, tmp_
     connection, events = follow(daemon, f"/events?after={after}&project={tmp_path}")
     with connection:
         daemon.client.request("POST", "/ask", {"agent": "zoe", "message": "hi", "project": str(tmp_path)})
-        first = json.loads(next(events)["data"])
+        told = (json.loads(event["data"]) for event in events)
+        first = next(event for event in told if event["event"] != "tokens")  # a host that shares it has a checkout more
         assert first["event"] == "queued"  # the first of this project: all of the others' was left out
-        assert next(e for e in map(lambda e: json.loads(e["data"]), events) if e["event"] == "ended")["name"] == "zoe"
+        assert next(event for event in told if event["event"] == "ended")["name"] == "zoe"
 
 
 @pytest.mark.parametrize("text", ["a\n\nevent: done\ndata: {}\n\n", "a\r\revent: done\rdata: {}\r\r", "a\r\nid: 7\r\n"])

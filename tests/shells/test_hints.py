@@ -133,7 +133,7 @@ SITUATIONS = [
     ([], "agent memory alice colour blue"),
     ([], "trust list --yes"),
     ([], "trust show alice bob"),
-    ([], "restore nothing.db"),
+    pytest.param([], "restore nothing.db", marks=pytest.mark.sqlite("PostgreSQL restores its own backups")),
     ([["start", "review", "--background"]], "start review --background"),
     ([["stop", "alice"]], "ask alice hello"),
     ([["pause", "alice"]], "ask alice hello"),
@@ -208,7 +208,7 @@ SITUATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("before", "typed"), SITUATIONS, ids=[typed for _, typed in SITUATIONS])
+@pytest.mark.parametrize(("before", "typed"), SITUATIONS, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_hint_works_where_it_is_given(terminal: Terminal, before: list[list[str]], typed: str) -> None:
     for words in (["agent", "create", "bob", "--backend", "mock"], ["agent", "start", "alice"], ["stop", "@review"]):
         terminal.run(*words)

@@ -130,7 +130,7 @@ async def test_work_that_a_restart_without_keys_takes_up_waits_instead_of_failin
         await asyncio.to_thread(eventually, lambda: used(server))
         kill_daemon(daemon.home, daemon.client.found)
         keyless = ("env", *(part for name in KEYS for part in ("-u", name)))
-        command = (*keyless, *fresh_daemon_command(OPENAI_BASE_URL=server.url("ok", "/v1")))
+        command = (*keyless, *fresh_daemon_command(daemon.home, OPENAI_BASE_URL=server.url("ok", "/v1")))
         client = await asyncio.to_thread(connect, home=daemon.home, command=command, patience=PATIENCE)
         try:
             again = Served(client, daemon.home, daemon.project)

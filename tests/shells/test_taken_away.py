@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 from tests.faults.test_taken_away import reader
 from tests.patience import eventually
 from tests.shells.served import Served, kill_daemon, served
 from tests.shells.terminal import Terminal
 from tests.teams import write_project
+
+pytestmark = pytest.mark.sqlite("takes its file and its log away")
 
 FILES = "workspace: { provider: file }\n"
 

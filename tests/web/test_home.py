@@ -89,6 +89,7 @@ def test_equal_failures_are_one_and_go_on_record_as_over_once_it_went_well(guest
     row.get_by_text("it has succeeded since").wait_for()
 
 
+@pytest.mark.sqlite("an agent whose program is missing does not fail there: it waits for a host that has it")
 def test_what_mends_a_failure_stands_beside_it_whatever_its_words(tmp_path: Path) -> None:
     with served(tmp_path) as daemon:  # Home shows the failures of all projects: here are no others
         check_remedies(daemon)

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from tests import engine
 from tests.teams import open_team
 
 from agent_worker.backends.mock import says
@@ -37,7 +38,7 @@ async def test_D10_nobody_works_in_a_workspace_before_its_files_are_in_order(tmp
         if isinstance(event, Started):
             found.append(len(list(documents.iterdir())))
 
-    async with open_runtime(RuntimeSettings(database=tmp_path / "db", chosen=QUICK)) as runtime:
+    async with open_runtime(RuntimeSettings(database=engine.state_at(tmp_path / "db"), chosen=QUICK)) as runtime:
         runtime.bus.listen(hear)
         loaded = await runtime.loader.load(load_project(tmp_path))
         await runtime.supervisor.wake_all()

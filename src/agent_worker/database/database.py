@@ -22,8 +22,12 @@ T = TypeVar("T")
 class Statements(Protocol):
     """SQL in a transaction. Parameters are named, `:like_this`."""
 
-    def run(self, sql: str, **values: object) -> int:
-        """Execute a statement; how many rows changed."""
+    def run(self, sql: str, **values: object) -> None:
+        """Have a statement made before whatever comes next. If it fails, that is told by then, or by the commit."""
+        ...
+
+    def changed(self, sql: str, **values: object) -> int:
+        """Make a statement; how many rows it changed. Whoever need not know takes `run`, which nobody waits for."""
         ...
 
     def one(self, sql: str, **values: object) -> Row | None: ...

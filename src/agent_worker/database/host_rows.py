@@ -99,7 +99,7 @@ def count(tx: WholeTransaction) -> int:
 
 
 def leave(tx: WholeTransaction, host: Host) -> None:
-    if tx.run("delete from host where id = :id", id=host.id):
+    if tx.changed("delete from host where id = :id", id=host.id):
         tx.tell(HostChanged(host=host.id, node=host.node, state="left"))
 
 

@@ -13,13 +13,12 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 import psycopg
-from psycopg import sql
 
 from agent_worker.core.errors import DiskFull, NotNow, Refused, StorageFault, Unreachable
 from agent_worker.core.events import Bus, Event
@@ -27,8 +26,6 @@ from agent_worker.core.failpoints import failpoint
 from agent_worker.database import event_rows
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.database.postgres_session import (
-    BEGIN_READ,
-    BEGIN_WRITE,
     Connection,
     PostgresTransaction,
     connect,
@@ -51,7 +48,10 @@ PATIENCE = 30.0  #: seconds that a change or a question waits for a server that 
 PAUSES = (0.0, 0.05, 0.1, 0.2)  # seconds between tries to reach it; the last again and again
 EVENTS_KEPT = 100_000  # how far back a stream can go on
 EVENTS_OVER = 1000  # and how many more there may be until the oldest go
+LOOK = 2.0  # seconds after which whoever writes looks for what others told, hint or none: our ear may be deaf
 EVENTS_READ = 500  # of other hosts at once
+_EVENT = ("id", "project", "workspace", "seq", "record", "at")  # the columns of an event, as in a record
+_LOCK = "select 1 from project where id = any(:listed) order by id for update"
 
 #: Not ours to answer for, and gone when it is tried again: rivals, a pooler, a standby, a server that stops or starts.
 _PASSING = (
@@ -94,6 +94,8 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         self._xid = ""  # of the transaction that is being committed: whether it was can be asked
         self._last = 0  # number of the last event of ours
         self._told = 0  # number of the last event that was published here, whoever's it is
+        self._looked = 0.0  # when we looked last for what others told
+        self._hinted = 0  # number that events go to, as others said last
         self._forgot = 0  # and what that was when the oldest went
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
         self._local = threading.local()
@@ -122,9 +124,15 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         self, query: Callable[Concatenate[PostgresTransaction, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         self._check_open()
-        return await self._loop.run_in_executor(
-            self._readers, lambda: self._query(lambda tx: query(tx, *args, **kwargs))
+        found: asyncio.Future[T] = self._loop.create_future()
+        asking = self._loop.run_in_executor(
+            self._readers,
+            self._query,
+            lambda tx: query(tx, *args, **kwargs),
+            lambda answer: self._tell(_resolve, found, answer),
         )
+        asking.add_done_callback(lambda asked: _fail(found, asked))
+        return await found
 
     async def back_up(self, target: Path, files: Mapping[str, bytes] | None = None) -> None:
         hint = f"pg_dump --format=custom --file=agent-worker.dump {self.place}"
@@ -141,11 +149,11 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
 
     # --- readers ------------------------------------------------------------------------------------------
 
-    def _query(self, query: Callable[[PostgresTransaction], T]) -> T:
+    def _query(self, query: Callable[[PostgresTransaction], T], answer: Callable[[T], None]) -> None:
         began = time.monotonic()
         for pause in _pauses():
             try:
-                return self._asked(query)
+                return self._asked(query, answer)
             except psycopg.Error as error:
                 self._drop_reader()
                 if not _is_passing(error):
@@ -153,24 +161,28 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
                 self._wait_or_refuse(error, pause, began)
         raise AssertionError  # pauses have no end
 
-    def _asked(self, query: Callable[[PostgresTransaction], T]) -> T:
+    def _asked(self, query: Callable[[PostgresTransaction], T], answer: Callable[[T], None]) -> None:
         transaction: PostgresTransaction | None = getattr(self._local, "transaction", None)
         if transaction is None:
             connection = connect(self._url)
             self._reading.append(connection)
             transaction = self._local.transaction = PostgresTransaction(connection, here=self.here)
         transaction.begin_change()
-        transaction.connection.execute(BEGIN_READ)
+        transaction.begin_read()
         try:
             found = query(transaction)
+            transaction.settle()
         except psycopg.Error:
             raise
         except BaseException:
-            transaction.connection.execute("rollback")
+            transaction.roll_back()
             raise
-        transaction.connection.execute("rollback")
         self.trouble = ""
-        return found
+        answer(found)  # who asked need not wait until the view is let go
+        try:
+            transaction.roll_back()
+        except psycopg.Error:
+            self._drop_reader()
 
     def _drop_reader(self) -> None:
         if transaction := getattr(self._local, "transaction", None):
@@ -216,7 +228,8 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
 
     def hint(self, number: int) -> None:
         """Events go as far as this, says somebody: what was not heard of is read, after what is being written."""
-        if number > max(self._told, self._last):  # the second: of ours, what is just being committed
+        if number > self._told:
+            self._hinted = number
             self._jobs.put([])
 
     def _told_by_others(self, group: Jobs) -> Iterator[Event]:
@@ -225,6 +238,11 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         All that have a smaller number than ours are committed: numbers are taken one after another, until the commit.
         """
         own = [event.number for job in group if job.error is None for event in job.told if event.number]
+        began = time.monotonic()
+        # Nothing is missing, as far as we know.
+        if not own and self._hinted <= self._told and began - self._looked < LOOK:
+            return
+        self._looked = began
         before = own[0] if own else 2**62
         while self._told + 1 < before:
             rows = self._rows_told(before)
@@ -314,49 +332,54 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         assert transaction is not None
         for job in group:
             job.error = None
-        xid = self._begin(transaction, group)
-        if not self._try_together(transaction, group):
-            transaction.connection.execute("rollback")
-            xid = self._begin(transaction, group)
-            self._try_apart(transaction, group)
-        failpoint("commit.before")
-        self._xid = xid
-        self._end(transaction.connection, group)
+        if not self._made_together(transaction, group):
+            transaction.roll_back()
+            self._make_apart(transaction, group)
         failpoint("commit.after")
 
-    def _begin(self, transaction: PostgresTransaction, group: Jobs) -> str:
-        """Begin a transaction in one trip: it says how it is known, and has the projects to itself."""
-        cursor = transaction.connection.execute((BEGIN_WRITE + _locking([job.project for job in group])).encode())
-        while cursor.description is None and cursor.nextset():
-            pass
-        row = cursor.fetchone()
-        assert row is not None
-        return str(row[0])
+    def _begin(self, transaction: PostgresTransaction, group: Jobs) -> None:
+        """The transaction says how it is known, and has the projects of the group to itself."""
+        projects = {job.project for job in group}
+        if None in projects:  # one of the changes does not say which it is about
+            return transaction.begin_write("select 1 from project order by id for update")
+        listed = ", ".join(f'"{each}"' for each in sorted(map(str, projects)))
+        transaction.begin_write(_LOCK, listed=f"{{{listed}}}")
 
-    def _try_together(self, transaction: PostgresTransaction, group: Jobs) -> bool:
-        """Most changes succeed, so they need no savepoint. False: one did not, and nothing of this counts."""
+    def _made_together(self, transaction: PostgresTransaction, group: Jobs) -> bool:
+        """Most changes succeed, so they need no savepoint. False: one did not, and nothing of this was stored."""
+        self._begin(transaction, group)
         try:
             for job in group:
                 self._perform(transaction, job)
+            known_as, first = transaction.known_as(), self._take_numbers(transaction, group)
         except BaseException as error:
             if isinstance(error, psycopg.Error) and _is_passing(error):
                 raise
             return False
+        try:
+            self._end(transaction, group, known_as, first)
+        except psycopg.Error as error:
+            if _is_passing(error):
+                raise
+            self._xid = ""  # the server has said no: to a statement that nobody had waited for
+            return False
         return True
 
-    def _try_apart(self, transaction: PostgresTransaction, group: Jobs) -> None:
+    def _make_apart(self, transaction: PostgresTransaction, group: Jobs) -> None:
         """Make each change in a savepoint of its own: one that fails, fails alone."""
-        connection = transaction.connection
+        self._begin(transaction, group)
         for job in group:
-            connection.execute("savepoint change")
+            transaction.save()
             try:
                 self._perform(transaction, job)
+                transaction.settle()
             except BaseException as error:
                 if isinstance(error, psycopg.Error) and _is_passing(error):
                     raise
                 job.error = error
-                connection.execute("rollback to change")
-            connection.execute("release change")
+                transaction.go_back()
+            transaction.release()
+        self._end(transaction, group, transaction.known_as(), self._take_numbers(transaction, group))
 
     def _perform(self, transaction: PostgresTransaction, job: Job[PostgresTransaction]) -> None:
         transaction.begin_change()
@@ -365,22 +388,26 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         at = time.time_ns() // 1000
         job.records = [event_rows.as_row(event, at=at) for event in job.told if event.kept]
 
-    def _end(self, connection: Connection, group: Jobs) -> None:
-        """Events are numbered, and stored in one trip with the commit: so the numbers grow with the commits."""
+    def _take_numbers(self, transaction: PostgresTransaction, group: Jobs) -> int:
+        """At the end of the transaction, so that numbers grow with the commits: that of our first event, or 0."""
+        count = sum(len(job.records) for job in group if job.error is None)
+        if not count:
+            return 0
+        (row,) = transaction.all(event_rows.TAKE_NUMBERS, n=count)
+        return int(row["numbered"]) - count + 1
+
+    def _end(self, transaction: PostgresTransaction, group: Jobs, known_as: str, first: int) -> None:
+        """One trip: the events, with their numbers, and the commit."""
         records = [record[1:] for job in group if job.error is None for record in job.records]
-        if not records:
-            connection.execute("commit")
-            return
-        last = connection.execute(numbered(event_rows.TAKE_NUMBERS)[0].encode(), [len(records)]).fetchone()
-        assert last is not None
-        first = last[0] - len(records) + 1
-        with connection.pipeline(), connection.cursor() as cursor:
-            rows = [(number, *record) for number, record in enumerate(records, first)]
-            cursor.executemany(numbered(event_rows.STORE_NUMBERED)[0].encode(), rows)
+        for number, record in enumerate(records, first):
+            transaction.run(event_rows.STORE_NUMBERED, **dict(zip(_EVENT, (number, *record), strict=True)))
+        if records:
             # Before the answer: if that is lost and the commit was made, they are known.
             self._number(group, first)
-            cursor.execute(numbered(event_rows.NOTIFY)[0].encode(), [str(self._last)])
-            cursor.execute("commit")
+            transaction.run(event_rows.NOTIFY, last=str(self._last))
+        failpoint("commit.before")
+        self._xid = known_as
+        transaction.commit()
 
     def _number(self, group: Jobs, first: int) -> None:
         kept = (event for job in group if job.error is None for event in job.told if event.kept)
@@ -415,12 +442,17 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         return NotNow(f"PostgreSQL did not store this: {_said(error)}", hint="agent-worker doctor")
 
 
-def _locking(projects: Collection[str | None]) -> str:
-    """Lock these projects, or all of them if one of the changes does not say which it is about."""
-    if None in projects:
-        return "select id from project order by id for update"
-    listed = ", ".join(sql.Literal(each).as_string() for each in sorted(set(map(str, projects))))
-    return f"select id from project where id in ({listed}) order by id for update"
+def _resolve(found: asyncio.Future[T], answer: T) -> None:
+    if not found.done():  # whoever asked may have gone
+        found.set_result(answer)
+
+
+def _fail(found: asyncio.Future[T], asked: asyncio.Future[None]) -> None:
+    """Whoever asked hears what was raised instead of an answer, and that nobody will answer any more."""
+    if asked.cancelled():
+        found.cancel()
+    elif (error := asked.exception()) and not found.done():
+        found.set_exception(error)
 
 
 def _state_of(connection: Connection, xid: str) -> str:

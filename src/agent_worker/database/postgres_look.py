@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import secrets
+
 import psycopg
 
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.database.postgres_session import Connection, applied_to, connect, place_of, unfit
+
+_HEARD_WITHIN = 3.0  # seconds; on a server of one's own it takes none
+_DIRECT = "connect to PostgreSQL itself (a daemon has seven sessions), or set pool_mode = session in the pooler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +27,7 @@ def look_at(url: str) -> Look:
     try:
         place = place_of(url)
         with connect(url) as connection:
-            return _look(connection, place)
+            return _look(connection, place, url)
     except AgentWorkerError as error:
         return Look(False, error.message, error.hint)
     except psycopg.Error as error:
@@ -44,7 +49,16 @@ def _hosts(connection: Connection) -> str:
     return f"; {plural(listed, 'host')}" + (f", {silent} of them overdue" if silent else "") if listed else ""
 
 
-def _look(connection: Connection, place: str) -> Look:
+def _listens(url: str) -> bool:
+    """Whether what one session says is heard in another."""
+    channel = f"agent_worker_doctor_{secrets.token_hex(8)}"
+    with connect(url) as ear, connect(url) as mouth:
+        ear.execute(f"listen {channel}".encode())
+        mouth.execute("select pg_notify($1, '')", [channel])
+        return any(True for _ in ear.notifies(timeout=_HEARD_WITHIN, stop_after=1))
+
+
+def _look(connection: Connection, place: str, url: str) -> Look:
     if wrong := unfit(connection):
         return Look(False, f"{place}: {wrong[0]}", wrong[1])
     row = connection.execute(
@@ -60,6 +74,9 @@ def _look(connection: Connection, place: str) -> Look:
     tables = "its tables are there" if applied_to(connection) else "it has no tables yet"
     if not applied_to(connection) and not may_create:
         return Look(False, f"{place}: the user may not make tables there", "grant all on database … to the user")
+    if not _listens(url):
+        deaf = f"at {place} a pooler shares sessions, so LISTEN hears nothing: what other hosts do is seen late"
+        return Look(False, deaf, _DIRECT)
     told = f"PostgreSQL {version.split()[0]} at {place}, {size}; {tables}{_hosts(connection)}"
     told += f"; {plural(standbys, 'standby')}" if standbys else ""
     # Our own commits say `on` whatever the server says; `off` there only shows what its owner thinks of losing some.

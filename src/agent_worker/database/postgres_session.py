@@ -23,9 +23,9 @@ from agent_worker.core.errors import BadInput, StorageFault, UnknownSchema
 from agent_worker.core.later import pattern
 from agent_worker.database.database import Row
 from agent_worker.database.migrations import digest, last_applied, plain, versions
+from agent_worker.database.postgres_trips import Connection as Connection
+from agent_worker.database.postgres_trips import Statement, Trips
 from agent_worker.database.transaction import Redact, StoredTransaction
-
-Connection = psycopg.Connection[tuple[Any, ...]]
 
 SCHEMES = ("postgresql://", "postgres://")
 OLDEST = 140000  #: version of PostgreSQL, as it tells it
@@ -36,11 +36,15 @@ _UNANSWERED = "10000"  # milliseconds that what we sent may stay unacknowledged
 _ALONE = int.from_bytes(b"agents")  # by which the lock of a daemon is known
 _PLACE = pattern(r"'(?:[^']|'')*'|(?<!:):([a-z_]\w*)")
 
-#: A write. A host that is cut off in the middle of one must not hold the others up for longer than this.
-BEGIN_WRITE = """begin; set local idle_in_transaction_session_timeout = '3s'; set local lock_timeout = '20s';
-set local statement_timeout = '60s'; set local synchronous_commit = on; select pg_current_xact_id()::text; """
-BEGIN_READ = """begin isolation level repeatable read read only;
-set local idle_in_transaction_session_timeout = '30s'; set local statement_timeout = '60s'"""
+#: For a write. A host that is cut off in the middle of one must not hold the others up for longer than this.
+_WRITE = """select set_config('idle_in_transaction_session_timeout', '3s', true),
+set_config('lock_timeout', '20s', true), set_config('statement_timeout', '60s', true),
+set_config('synchronous_commit', 'on', true), pg_current_xact_id()::text"""
+_SIGNAL = """select set_config('idle_in_transaction_session_timeout', '3s', true),
+set_config('lock_timeout', '3s', true), set_config('statement_timeout', '5s', true),
+set_config('synchronous_commit', 'off', true)"""
+_READ = """select set_config('idle_in_transaction_session_timeout', '30s', true),
+set_config('statement_timeout', '60s', true)"""
 
 
 class _Whole(Loader):
@@ -66,7 +70,14 @@ def connect(url: str) -> Connection:
         **_PATIENCE,  # type: ignore[arg-type]
     )
     connection.adapters.register_loader("numeric", _Whole)
+    if is_pooled(connection):
+        connection.prepare_threshold = None  # what was prepared in one session, the next may not know
     return connection
+
+
+def is_pooled(connection: Connection) -> bool:
+    """Whether a pooler stands between, which may give each transaction another session."""
+    return connection.execute("select pg_backend_pid()").fetchone() != (connection.info.backend_pid,)
 
 
 def checked(url: str) -> str:
@@ -103,33 +114,100 @@ def numbered(sql: str) -> tuple[str, tuple[str, ...]]:
     return _PLACE.sub(number, sql), tuple(names)
 
 
+@cache
+def _as_sent(sql: str) -> tuple[bytes, tuple[str, ...]]:
+    text, names = numbered(sql)
+    return text.encode(), names
+
+
 class PostgresTransaction(StoredTransaction):
+    """A session and what is done in it. What nobody waits for is sent with whatever somebody does."""
+
     def __init__(self, connection: Connection, redact: Redact = str, here: str = "") -> None:
         super().__init__(redact, here)
         self.connection = connection
+        self._trips = Trips(connection)
+        self._known_as: Statement | None = None
 
-    def changed(self, sql: str, values: dict[str, Any]) -> int:
-        return self._execute(sql, values).rowcount
+    def begin_write(self, lock: str, **values: object) -> None:
+        """Begin, and have to ourselves what this locks: all of it with the first trip, whatever that is for."""
+        self._control("begin")
+        self._known_as = self.send(_WRITE, {})
+        self.send(lock, values)
+
+    def begin_signal(self) -> None:
+        """Begin what nobody waits for to be synced."""
+        self._control("begin")
+        self.send(_SIGNAL, {})
+
+    def begin_read(self) -> None:
+        self._control("begin isolation level repeatable read read only")
+        self.send(_READ, {})
+
+    def known_as(self) -> str:
+        """The id of this transaction, by which the server can be asked what became of it."""
+        assert self._known_as is not None
+        if self._known_as.result is None:
+            self._trips.go()
+        return str(self._trips.rows(self._known_as)[0][-1])
+
+    def commit(self) -> None:
+        """With everything that was not waited for: if any of that fails, there is no commit."""
+        self._control("commit")
+        self._trips.go()
+
+    def roll_back(self) -> None:
+        """Whatever was not sent yet is forgotten."""
+        self._trips.forget()
+        self._control("rollback")
+        self._trips.go()
+
+    def save(self) -> None:
+        """What follows can be taken back without what was before, which is made now."""
+        self._control("savepoint change")
+        self._trips.go()
+
+    def go_back(self) -> None:
+        """To where we saved last. What was not sent yet is forgotten."""
+        self._trips.forget()
+        self._control("rollback to change")
+
+    def release(self) -> None:
+        self._control("release change")
+
+    def settle(self) -> None:
+        """Wait for everything that was not waited for."""
+        self._trips.go()
+
+    def send(self, sql: str, values: dict[str, Any]) -> Statement:
+        text, names = _as_sent(sql)
+        hidden = self._hidden(sql, values)
+        return self._trips.add(Statement(text, [_sent(hidden[name]) for name in names]))
+
+    def counted(self, sql: str, values: dict[str, Any]) -> int:
+        sent = self.send(sql, values)
+        self._trips.go()
+        return sent.changed
 
     def rows(self, sql: str, values: dict[str, Any]) -> list[Row]:
-        cursor = self._execute(sql, values)
-        names = [column.name for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor]
+        sent = self.send(sql, values)
+        self._trips.go()
+        assert sent.result is not None
+        names = [(sent.result.fname(n) or b"").decode() for n in range(sent.result.nfields)]
+        return [dict(zip(names, row, strict=True)) for row in self._trips.rows(sent)]
 
-    def _execute(self, sql: str, values: dict[str, Any]) -> psycopg.Cursor[tuple[Any, ...]]:
-        text, names = numbered(sql)
-        hidden = self._hidden(sql, values)
-        return self.connection.execute(text.encode(), [_sent(hidden[name]) for name in names])
+    def _control(self, sql: str) -> None:
+        self._trips.add(Statement(sql.encode(), is_kept=False))
 
 
-def _sent(value: object) -> str | None:
+def _sent(value: object) -> bytes | None:
     """A value as text of no type, which becomes what its place in the statement needs."""
     if value is None:
         return None
     if isinstance(value, str):
-        return value.replace("\0", "␀") if "\0" in value else value
+        return (value.replace("\0", "␀") if "\0" in value else value).encode()
     if isinstance(value, int):
-        return str(int(value))
+        return b"%d" % value
     raise TypeError(f"nothing of this kind is stored: {type(value).__name__}")
 
 

@@ -17,9 +17,6 @@ from agent_worker.database.database import WholeTransaction
 from agent_worker.database.postgres_session import PostgresTransaction, connect
 from agent_worker.database.transaction import Redact
 
-_BEGIN = """begin; set local idle_in_transaction_session_timeout = '3s'; set local lock_timeout = '3s';
-set local statement_timeout = '5s'; set local synchronous_commit = off"""
-
 
 class PostgresSignals:
     def __init__(self, url: str, redact: Redact) -> None:
@@ -41,9 +38,9 @@ class PostgresSignals:
             if self._transaction is None:
                 self._transaction = PostgresTransaction(connect(self._url), self._redact)
             self._transaction.begin_change()
-            self._transaction.connection.execute(_BEGIN)
+            self._transaction.begin_signal()
             change(self._transaction)
-            self._transaction.connection.execute("commit")
+            self._transaction.commit()
         except BaseException as error:
             self._drop()
             if not isinstance(error, psycopg.Error):

@@ -28,8 +28,11 @@ class StoredTransaction:
     def of(self, project: str) -> ProjectTransaction:
         return ProjectTransaction(self, project)
 
-    def run(self, sql: str, **values: object) -> int:
-        return self.changed(sql, values)
+    def run(self, sql: str, **values: object) -> None:
+        self.send(sql, values)
+
+    def changed(self, sql: str, **values: object) -> int:
+        return self.counted(sql, values)
 
     def one(self, sql: str, **values: object) -> Row | None:
         rows = self.rows(sql, values)
@@ -38,7 +41,10 @@ class StoredTransaction:
     def all(self, sql: str, **values: object) -> list[Row]:
         return self.rows(sql, values)
 
-    def changed(self, sql: str, values: dict[str, Any]) -> int:
+    def send(self, sql: str, values: dict[str, Any]) -> object:
+        raise NotImplementedError
+
+    def counted(self, sql: str, values: dict[str, Any]) -> int:
         raise NotImplementedError
 
     def rows(self, sql: str, values: dict[str, Any]) -> list[Row]:
@@ -93,7 +99,10 @@ class SqliteTransaction(StoredTransaction):
         self.connection = connection
         self._names: dict[str, tuple[str, ...]] = {}
 
-    def changed(self, sql: str, values: dict[str, Any]) -> int:
+    def send(self, sql: str, values: dict[str, Any]) -> object:
+        return self.connection.execute(sql, self._hidden(sql, values))
+
+    def counted(self, sql: str, values: dict[str, Any]) -> int:
         before = self.connection.total_changes()
         self.connection.execute(sql, self._hidden(sql, values))
         return self.connection.total_changes() - before
@@ -125,9 +134,13 @@ class ProjectTransaction:
         self._whole = whole
         self.project = project
 
-    def run(self, sql: str, **values: object) -> int:
+    def run(self, sql: str, **values: object) -> None:
         values["project"] = self.project
-        return self._whole.changed(sql, values)
+        self._whole.send(sql, values)
+
+    def changed(self, sql: str, **values: object) -> int:
+        values["project"] = self.project
+        return self._whole.counted(sql, values)
 
     def one(self, sql: str, **values: object) -> Row | None:
         values["project"] = self.project

@@ -65,7 +65,8 @@ def to_postgres(source: Path, url: str, verdict: Verdict, settle: Settle, *, red
             connection.execute(NUMBER_ON)
             there = {table: _count(connection, table) for table in counts}
             _compare(counts, there, verdict(SqliteTransaction(sqlite)), verdict(PostgresTransaction(connection)))
-            more = settle(PostgresTransaction(connection, redact))
+            more = settle(there_too := PostgresTransaction(connection, redact))
+            there_too.settle()
             counts = _with(counts, more)
             _compare({each: counts[each] for each in more}, {each: _count(connection, each) for each in more}, "", "")
             failpoint("transfer.commit")

@@ -161,7 +161,7 @@ def spec_of(row: Row) -> Schedule | WorkflowSchedule:
 def clear(tx: Transaction, id: str, *, set_by: str = "file") -> bool:
     """End a schedule, if it was set so. True if there was one."""
     sql = "delete from schedule where project = :project and id = :id and set_by = :set_by"
-    return bool(tx.run(sql, id=id, set_by=set_by))
+    return bool(tx.changed(sql, id=id, set_by=set_by))
 
 
 def clear_agent(tx: Transaction, agent: str) -> None:
@@ -186,7 +186,7 @@ def marked(tx: WholeTransaction) -> list[Row]:
 
 def take(tx: Transaction, row: Row, host: str) -> bool:
     """Be the host that starts or checks what is due. False: another one does, or has."""
-    taken = tx.run(
+    taken = tx.changed(
         """update schedule set host = :host
             where project = :project and id = :id and slot = :slot
               and (host in ('', :host) or not exists (select 1 from host h where h.id = schedule.host))""",
@@ -205,7 +205,7 @@ def begun(tx: Transaction, row: Row) -> None:
 
 def again(tx: Transaction, id: str, *, now: int) -> bool:
     """Let what a schedule could not start be tried once more, because a person says so."""
-    return bool(tx.run("update schedule set slot = :now where project = :project and id = :id", id=id, now=now))
+    return bool(tx.changed("update schedule set slot = :now where project = :project and id = :id", id=id, now=now))
 
 
 def check_failed(tx: Transaction, id: str) -> int:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any
 
@@ -199,7 +200,7 @@ async def _ticket(
         return Ticket(id, "working", next=f"call work_wait with id {id}", said=said, doing=doing, at=at)
     if isinstance(came, AgentWorkerError):
         return Ticket(id, "failed", reason=came.message, next=came.hint, said=said, at=at)
-    items = [await inbox_show(service, each) for each in came.waits_for]
+    items = await _waited_for(service, came.waits_for)
     then = {
         "waiting": f"the person answers (inbox_answer); then call work_wait with id {id}",
         "limit": f"the person continues it (agent-worker resume @{at}); then call work_wait with id {id}",
@@ -217,6 +218,15 @@ async def _ticket(
         run=came.run,
         at=at,
     )
+
+
+async def _waited_for(service: Service, ids: Sequence[str]) -> list[Item]:
+    """What the person is still asked: one that was answered in this moment is left out."""
+    found = []
+    for id in ids:
+        with suppress(NotFound):
+            found.append(await inbox_show(service, id))
+    return found
 
 
 def _named(work: Followed) -> str:

@@ -104,7 +104,7 @@ def waits_for(tx: Transaction, agent: str, owner: str) -> bool:
 
 def release(tx: Transaction, fence: Fence) -> bool:
     """Let go of an agent that has nothing to do: the next host that has work for it may be another one."""
-    released = tx.run(
+    released = tx.changed(
         """update agent set owner = null
             where project = :project and id = :agent and owner = :owner and epoch = :epoch and state <> 'error'
               and not exists (select 1 from instruction i
@@ -157,7 +157,7 @@ def hold(tx: Transaction, fence: Fence) -> Row:
 
 def holds(tx: Transaction, fence: Fence, *, run: str | None = None) -> bool:
     """Is the fence good, and the run still open? If it is, both stay so until the commit."""
-    held = tx.run(
+    held = tx.changed(
         """update agent set epoch = epoch where project = :project and id = :agent and owner = :owner and epoch = :epoch
               and (cast(:run as text) is null or exists (
                 select 1 from run r where r.project = :project and r.id = :run and r.state = 'running'))""",

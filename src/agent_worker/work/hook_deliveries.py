@@ -117,7 +117,7 @@ def queued(tx: WholeTransaction) -> list[Row]:
 
 def claim(tx: Transaction, id: str, host: str, *, now: int) -> bool:
     """Take a delivery that is about to be started; False when a newer one has taken its place."""
-    changed = tx.run(
+    changed = tx.changed(
         """update hook_delivery set state = 'starting', started_at = :now, host = :host
             where project = :project and id = :id and state = 'queued'""",
         id=id,
@@ -141,7 +141,7 @@ def failed(tx: Transaction, id: str, reason: str) -> None:
 
 def again(tx: Transaction, id: str) -> bool:
     """The person has one that failed tried again; False when there is none of this id."""
-    changed = tx.run(
+    changed = tx.changed(
         "update hook_delivery set state = 'queued' where project = :project and id = :id and state = 'failed'", id=id
     )
     if changed:

@@ -29,7 +29,7 @@ def drop(tx: Transaction, item: str) -> None:
 
 def assign(tx: Transaction, item: str, due: Mapping[str, int]) -> None:
     """Say to which sinks an item goes, and when; to none, and it is told nowhere."""
-    gone = tx.run("delete from outbox where project = :project and item = :item and sink = ''", item=item)
+    gone = tx.changed("delete from outbox where project = :project and item = :item and sink = ''", item=item)
     for sink, at in due.items() if gone else ():
         tx.run(
             """insert into outbox(project, item, sink, due_at) values (:project, :item, :sink, :at)

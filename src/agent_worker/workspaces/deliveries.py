@@ -133,7 +133,7 @@ def acknowledge(tx: Transaction, agent: str, run: str, seqs: Sequence[int]) -> l
     """The agent has dealt with these; only what this run was given counts. The seqs that were."""
     acked = []
     for seq in seqs:
-        if tx.run(
+        if tx.changed(
             """update delivery set state = 'acked'
                 where project = :project and agent = :agent and run = :run and seq = :seq and state = 'given'""",
             agent=agent,

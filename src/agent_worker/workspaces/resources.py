@@ -37,7 +37,7 @@ def store(tx: Transaction, workspace: str, text: str) -> Resource:
     if len(data) > LIMIT:
         raise BadInput(f"a resource holds at most {LIMIT // 1024 // 1024} MiB; this is {plural(len(data), 'byte')}")
     resource = Resource(hashlib.sha256(data).hexdigest(), len(data), text)
-    new = tx.run(
+    new = tx.changed(
         """insert into resource(project, workspace, id, size, text) values (:project, :workspace, :id, :size, :body)
            on conflict (project, workspace, id) do nothing""",
         workspace=workspace,
@@ -123,7 +123,7 @@ def whole_text(tx: Transaction, workspace: str, seq: int) -> str:
 def hold_back(tx: Transaction, workspace: str, id: str) -> bool:
     """Take back a resource: no agent gets to read it, unless a message that stands still refers to it."""
     return bool(
-        tx.run(
+        tx.changed(
             """update resource set held = 1
                where project = :project and workspace = :workspace and id = :id and held = 0 and not exists (
                  select 1 from message m

@@ -64,7 +64,7 @@ def get(tx: Transaction, workspace: str, seq: int) -> Suggestion:
 def decide(tx: Transaction, workspace: str, seq: int, verdict: Verdict) -> bool:
     """Whether it was still open."""
     return bool(
-        tx.run(
+        tx.changed(
             """update suggestion set state = :verdict
                 where project = :project and workspace = :workspace and seq = :seq and state = 'open'""",
             workspace=workspace,

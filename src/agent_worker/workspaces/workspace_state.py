@@ -249,7 +249,7 @@ def leave_all(tx: Transaction, owner: str) -> None:
 
 def take_up(tx: Transaction, workspace: str, host: str) -> bool:
     """Be the one that opens a workspace which a dead host has left. False: another one does."""
-    taken = tx.run(
+    taken = tx.changed(
         """update workspace set owner = :host
             where project = :project and id = :id and state = 'left' and (coalesce(owner, :host) = :host
                   or not exists (select 1 from host h where h.id = workspace.owner))""",
@@ -288,7 +288,7 @@ def end_when_quiet(tx: Transaction, workspace: str) -> None:
 
 def pause(tx: Transaction, workspace: str, reason: str) -> bool:
     """Let the work of a workspace wait. True if it was not paused before."""
-    changed = tx.run(
+    changed = tx.changed(
         "update workspace set paused = :reason where project = :project and id = :workspace and paused = ''",
         workspace=workspace,
         reason=reason,

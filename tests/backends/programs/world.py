@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tests import stored
+from tests import engine, stored
 from tests.fakes.model_protocols import Answer, Ask, Json
 from tests.fakes.model_server import ModelServer, Recorded, Step
 from tests.needs import NPM, needs
@@ -72,7 +72,8 @@ class World:
 
     def begin(self) -> None:
         """Start the daemon."""
-        given = [f"{name}={value}" for name, value in self.environ.items()]
+        known = engine.environment(self.home) | self.environ
+        given = [f"{name}={value}" for name, value in known.items()]
         command = ("env", "-u", "ANTHROPIC_API_KEY", "-u", "OPENAI_API_KEY", "AGENT_WORKER_PORT=0", *given, *COMMAND)
         self.client = connect(home=self.home, command=command, patience=PATIENCE)
 
