@@ -56,7 +56,7 @@ LIBRARIES = {
     "acp": {"backends", "doors"},
     "genai_prices": {"backends"},
     "pyreqwest": {"backends"},
-    "httpx2": {"tools"},
+    "httpx2": {"tools", "backends"},
     "starlette": {"doors", "daemon"},
     "opentelemetry": {"doors"},
     "uvicorn": {"daemon"},

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from tests.fakes.model_server import ModelServer
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, until
 
 from agent_worker.backends.programs.program import LentModel, ToolEndpoint
 from agent_worker.core.events import Bus, Ended
@@ -50,6 +50,20 @@ class Daemon:
         tokens.follow(self.bus)
         self.entries.follow(self.bus)
         self._guard = RequestGuard(make(self.entries), tokens, "127.0.0.1", 1)
+
+    async def close(self) -> None:
+        """As the server does it: what is kept open to models is closed."""
+        told: list[Message] = []
+        life = iter(({"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}))
+
+        async def receive() -> Message:
+            return next(life)
+
+        async def send(message: Message) -> None:
+            told.append(message)
+
+        await self._guard({"type": "lifespan"}, receive, send)
+        assert told[-1]["type"] == "lifespan.shutdown.complete"
 
     def run(self, model: ModelServer | str, run: str = "r_1", mode: str = "ok") -> ToolEndpoint:
         entry = self.entries.open(run)
@@ -100,8 +114,10 @@ class Daemon:
 
 
 @pytest.fixture
-def daemon() -> Daemon:
-    return Daemon()
+async def daemon() -> AsyncIterator[Daemon]:
+    made = Daemon()
+    yield made
+    await made.close()
 
 
 @pytest.fixture
@@ -228,6 +244,19 @@ async def test_when_a_program_hangs_up_its_model_is_not_listened_to_any_more(
         told.left.set()
         await asyncio.gather(asking, return_exceptions=True)
         await asyncio.gather(*model._connections, return_exceptions=True)
+
+
+async def test_when_a_program_hangs_up_before_its_model_has_said_anything_that_request_ends_too(
+    daemon: Daemon, model: ModelServer
+) -> None:
+    entry, told = daemon.run(model, mode="hang"), Told()
+    asking = asyncio.create_task(daemon.asked(by(entry.token), body=STREAMED, told=told))
+    async with asyncio.timeout(PATIENCE):
+        await until(lambda: model.requests)
+        told.left.set()
+        await asyncio.gather(asking, return_exceptions=True)
+        await asyncio.gather(*model._connections, return_exceptions=True)
+    assert not told.first.is_set()
 
 
 @pytest.mark.parametrize("body", [PROMPT, STREAMED])

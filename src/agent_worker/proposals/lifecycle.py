@@ -192,9 +192,11 @@ def _go_on(tx: Transaction, proposal: Proposal, *, now: int) -> None:
     """What waited for the end of it, whatever that was: the kickoff of a team that elects first."""
     for text, quoted in proposal.effect.then:
         spans = [(start, end) for start, end in quoted]
-        routing.say(
-            tx, routing.OutgoingMessage(workspace=proposal.workspace, sender=USER, text=text, quoted=spans), now=now
+        root = proposal.root if proposal.hop else ""  # an agent started the team: it goes on from what that works on
+        speech = routing.OutgoingMessage(
+            proposal.workspace, USER, text, quoted=spans, root=root, hop=proposal.hop if root else 0
         )
+        routing.say(tx, speech, now=now)
 
 
 OPEN_AT_ONCE = 10  # in one workspace

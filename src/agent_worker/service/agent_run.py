@@ -21,7 +21,7 @@ from agent_worker.service.operation import StreamItem
 from agent_worker.service.service import Service
 from agent_worker.work import agent_rows, inbox
 from agent_worker.workspaces import routing
-from agent_worker.workspaces.routing import CarriedRoot
+from agent_worker.workspaces.carried_root import CarriedRoot
 
 #: What is asked of the person, which names no agent.
 _ASKED = frozenset({"inbox", "settled"})

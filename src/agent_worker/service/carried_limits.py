@@ -7,16 +7,13 @@ own token, and is bounded by money.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.errors import Refused
 from agent_worker.core.text import plural
 from agent_worker.database.database import Row, Transaction
 from agent_worker.service.service import Service
-from agent_worker.work import agent_rows
 from agent_worker.work.limits import WorkLimits
-from agent_worker.workspaces.routing import CarriedRoot
+from agent_worker.workspaces.carried_root import CarriedRoot
 
 _HOPS = WorkLimits().hops_per_root or 0
 
@@ -44,18 +41,3 @@ def _of_run(tx: Transaction, run: str) -> Row | None:
             where r.project = :project and r.id = :run""",
         run=run,
     )
-
-
-def check_waits_for_itself(tx: Transaction, cause: CarriedRoot, agents: Sequence[str]) -> None:
-    """Refuse a message to an agent that is at work on this very request: an agent does one thing at a time."""
-    for agent in agents if cause.root else ():
-        at_work = tx.one(
-            """select 1 as one from run
-                where project = :project and agent = :agent and state = 'running' and root = :root""",
-            agent=agent,
-            root=cause.root,
-        )
-        if at_work:
-            name = agent_rows.identity(tx, agent)["name"]
-            told = f"{name} is at work on this very request, and would wait for itself"
-            raise Refused(told, hint="let it start another agent or team")

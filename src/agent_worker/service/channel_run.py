@@ -24,7 +24,7 @@ from agent_worker.service.service import Service
 from agent_worker.work import inbox
 from agent_worker.workflows.quiet import held_up
 from agent_worker.workspaces import channel, member_rows, resources, routing, workspace_rows
-from agent_worker.workspaces.routing import CarriedRoot
+from agent_worker.workspaces.carried_root import CarriedRoot
 
 _OF_A_RUN = frozenset({"started", "chunk", "tool_call", "tool_result", "step", "retry", "ended"})
 

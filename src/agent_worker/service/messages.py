@@ -16,7 +16,7 @@ from agent_worker.core.later import dataclass
 from agent_worker.core.mentions import find_mentions
 from agent_worker.database.database import Row, Transaction
 from agent_worker.service.addresses import address_in, no_agent
-from agent_worker.service.carried_limits import cause_of, check_waits_for_itself
+from agent_worker.service.carried_limits import cause_of
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.service.trust import require_approved
@@ -31,8 +31,9 @@ from agent_worker.workspaces import (
     workspace_rows,
     workspace_state,
 )
+from agent_worker.workspaces.carried_root import CarriedRoot, check_waits_for_itself
 from agent_worker.workspaces.channel import Message
-from agent_worker.workspaces.routing import CarriedRoot, OutgoingMessage, Receipt
+from agent_worker.workspaces.routing import OutgoingMessage, Receipt
 
 ENDS = ("done", "failed", "incomplete", "cancelled", "dead")
 

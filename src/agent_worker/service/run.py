@@ -96,38 +96,45 @@ async def begin_work(service: Service, request: RunRequest) -> Followed:
     """Give the work: it is accepted when this returns. Whoever follows it closes it."""
     match request:
         case RunRequest(message=str(message), agent=str(agent), workflow=None, agents=None):
-            loaded = await service.project(request.project)
-            if "@" not in agent:
-                await require_approved(service, loaded, agent, trust=request.trust)
-            cause = await cause_of(service, loaded, request.cause) if request.cause else None
-            give = say_and_follow if agent.startswith("@") else ask_and_follow
-            return await give(service, loaded, agent, message, key=request.key, cause=cause)
+            return await ask_one(service, await service.project(request.project), request, agent, message)
         case RunRequest(workflow=str(workflow), agent=None, agents=None):
-            wanted = WorkflowRequest(workflow, request.project, request.tag, request.params, request.message)
+            wanted = WorkflowRequest(
+                workflow, request.project, request.tag, request.params, request.message, request.cause
+            )
             starting = begin(service, wanted, ends="quiet", trust=request.trust, model=request.model)
             return await _follow_team(service, starting, attended=request.attended)
         case RunRequest(message=str(message), agents=dict(agents), agent=None, workflow=None):
             loaded = await service.project(request.project)
-            return await _assemble(service, loaded, agents, message, trust=request.trust)
+            return await _assemble(service, loaded, request, agents, message)
     raise BadInput(
         "say what to run: an agent and a message, a workflow, or agents and a message",
         hint='{"agent": "alice", "message": "…"} or {"workflow": "review"} or {"agents": {…}, "message": "…"}',
     )
 
 
+async def ask_one(service: Service, loaded: LoadedProject, request: RunRequest, agent: str, message: str) -> Followed:
+    """Ask an agent, or say something in a running team, of a project that was looked at just now."""
+    if "@" not in agent:
+        await require_approved(service, loaded, agent, trust=request.trust)
+    cause = await cause_of(service, loaded, request.cause) if request.cause else None
+    give = say_and_follow if agent.startswith("@") else ask_and_follow
+    return await give(service, loaded, agent, message, key=request.key, cause=cause)
+
+
 # --- a team -------------------------------------------------------------------------------------------
 
 
 async def _assemble(
-    service: Service, loaded: LoadedProject, agents: dict[str, Any], message: str, *, trust: bool
+    service: Service, loaded: LoadedProject, request: RunRequest, agents: dict[str, Any], message: str
 ) -> Followed:
     tag = new_id("t")
     definition = team_in({"name": TEAM, "agents": agents, "workspace": {"provider": "memory"}}, loaded.project.root)
-    if trust:
+    if request.trust:
         await approve_all(service, loaded, FoundWorkflow(definition, ""), None)
     if not find_mentions(message, definition.agents, sender="user").names:
         message = f"@{next(iter(definition.agents))} {message}"
-    starting = service.start(loaded, Start(definition, tag=tag, message=message, ends="quiet"))
+    cause = await cause_of(service, loaded, request.cause) if request.cause else None
+    starting = service.start(loaded, Start(definition, tag=tag, message=message, ends="quiet", cause=cause))
     return await _follow_team(service, starting)
 
 

@@ -39,7 +39,9 @@ class SessionView:
 
 
 @operation("POST", "/sessions")
-async def session_open(service: Service, who: str, session: str, project: str | None = None) -> OpenedSession:
+async def session_open(
+    service: Service, who: str, session: str, project: str | None = None, cause: str | None = None
+) -> OpenedSession:
     """Open a session with an agent (`alice`) or a team (`@review`), or continue it."""
     loaded = await service.project(project)
     check_tag(session)
@@ -47,7 +49,7 @@ async def session_open(service: Service, who: str, session: str, project: str | 
         workflow = canonical(who[1:], loaded.project.workflows)
         if workflow is None:
             raise loaded.project.no_workflow(who[1:])
-        await open_instance(service, loaded, WorkspaceName(workflow, session), workflow)
+        await open_instance(service, loaded, WorkspaceName(workflow, session), workflow, cause=cause)
         return OpenedSession(f"@{WorkspaceName(workflow, session)}", is_team=True)
     agent = canonical(who, loaded.agents)
     if agent is None:
@@ -79,6 +81,7 @@ async def open_instance(
     name: WorkspaceName,
     workflow: str,
     params: dict[str, str] | None = None,
+    cause: str | None = None,
 ) -> None:
     """Start an instance that does not run. It is kept alive until somebody stops it."""
     if await runs(service, loaded, name):
@@ -86,7 +89,8 @@ async def open_instance(
     async with service.opening_session:
         if not await runs(service, loaded, name):
             await _make_room(service, loaded)
-            await begin(service, WorkflowRequest(workflow, str(loaded.project.root), name.tag, params or {}))
+            root = str(loaded.project.root)
+            await begin(service, WorkflowRequest(workflow, root, name.tag, params or {}, cause=cause))
 
 
 async def runs(service: Service, loaded: LoadedProject, name: WorkspaceName) -> bool:

@@ -28,7 +28,7 @@ from agent_worker.service.found_workflow import TOGETHER
 from agent_worker.service.inbox import Item, inbox_show
 from agent_worker.service.instance_run import take_up_instance
 from agent_worker.service.operation import operation
-from agent_worker.service.run import RunRequest, begin_work
+from agent_worker.service.run import RunRequest, ask_one
 from agent_worker.service.service import Service
 from agent_worker.service.typed_ids import Kind
 from agent_worker.service.work import work_cancel
@@ -86,7 +86,7 @@ async def ticket_ask(
     same key asks once.
     """
     loaded = await service.project(project)
-    work = await begin_work(service, RunRequest(message, agent, project=str(loaded.project.root), key=key, cause=cause))
+    work = await ask_one(service, loaded, RunRequest(key=key, cause=cause), agent, message)
     return await _waited(service, loaded, work, _named(work), seconds)
 
 
@@ -102,7 +102,12 @@ async def ticket_run(service: Service, request: Flat[WorkflowRequest], seconds: 
 
 @operation("POST", "/tickets/team", tool="team_start")
 async def ticket_team(
-    service: Service, agents: list[str], message: str, project: str | None = None, seconds: float = PATIENCE
+    service: Service,
+    agents: list[str],
+    message: str,
+    project: str | None = None,
+    seconds: float = PATIENCE,
+    cause: str | None = None,
 ) -> Ticket:
     """Call agents of the project together for one question, by their names, and return what they said.
 
@@ -115,7 +120,7 @@ async def ticket_team(
     source = TOGETHER + "+".join(agents)
     found = await service.workflow(loaded, source)
     for n in range(1, TEAMS + 1):  # the lowest: the last one that had this name is put away then
-        request = WorkflowRequest(source, str(loaded.project.root), f"t{n}", message=message)
+        request = WorkflowRequest(source, str(loaded.project.root), f"t{n}", message=message, cause=cause)
         if await service.read(loaded, _is_running, found.definition.name, request.tag):
             continue
         try:
@@ -180,8 +185,7 @@ async def _waited(service: Service, loaded: LoadedProject, work: Followed, id: s
         came = await work.so_far()
     finally:
         await work.close()
-    at, said = await service.read(loaded, _said, id)
-    times = await service.read(loaded, _times, id)
+    at, said, times = await service.read(loaded, _stands, id)
     ticket = await _ticket(service, id, came, list(happened), at, said)
     state = "stopped" if times.was_cancelled and ticket.state in ("failed", "incomplete") else ticket.state
     woke = list(work.begun().get("woke", ()))
@@ -248,6 +252,10 @@ def _line(record: dict[str, Any]) -> str:
 
 
 # --- reading ------------------------------------------------------------------------------------------
+
+
+def _stands(tx: Transaction, id: str) -> tuple[str, list[SaidBy], _Times]:
+    return *_said(tx, id), _times(tx, id)
 
 
 def _said(tx: Transaction, id: str) -> tuple[str, list[SaidBy]]:

@@ -18,6 +18,7 @@ from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.fields import ModelName
 from agent_worker.definitions.workflow import with_model
+from agent_worker.service.carried_limits import cause_of
 from agent_worker.service.found_workflow import FoundWorkflow
 from agent_worker.service.instance_run import FORGOTTEN, take_up_instance
 from agent_worker.service.operation import operation
@@ -77,6 +78,7 @@ class WorkflowRequest:
     tag: str = MAIN
     params: dict[str, str] = field(default_factory=dict)
     message: str | None = None
+    cause: str | None = None  #: the run of an agent that asks by a command: the limits of what it works on go on
 
 
 @operation("GET", "/workflows")
@@ -145,7 +147,9 @@ async def workflow_set(
 
 
 @operation("POST", "/workflows/{instance}/restart")
-async def workflow_restart(service: Service, instance: str, project: str | None = None) -> Running:
+async def workflow_restart(
+    service: Service, instance: str, project: str | None = None, cause: str | None = None
+) -> Running:
     """Start an instance again as it was started, with its params and its model; one that runs is stopped first."""
     loaded = await service.project(project)
     row = await service.read(loaded, workspace_rows.find, await service.workspace_name(loaded, instance))
@@ -160,7 +164,7 @@ async def workflow_restart(service: Service, instance: str, project: str | None 
     given = json.loads(row["given"])
     still_known = (param.name for param in found.definition.params)
     params = {name: value for name in still_known if (value := given.get(f"{PARAMS}{name}"))}
-    request = WorkflowRequest(workflow, str(loaded.project.root), row["tag"], params)
+    request = WorkflowRequest(workflow, str(loaded.project.root), row["tag"], params, cause=cause)
     return await _instance(service, await begin(service, request, model=given.get(MODEL) or None))
 
 
@@ -235,6 +239,7 @@ async def begin(
         ends=ends,
         fetched=found.fetched,
         model=model or "",
+        cause=await cause_of(service, loaded, request.cause) if request.cause else None,
     )
     return await service.start(loaded, wanted)
 

@@ -20,6 +20,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from agent_worker.client.discovery import RUN_VARIABLE
 from agent_worker.core.control_files import is_repository
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Refused, Stale
 from agent_worker.core.later import dataclass
@@ -196,9 +197,8 @@ def _is_in_repository(spot: _Spot) -> bool:
 
 
 async def _run(argv: list[str], context: ToolContext, seconds: int) -> Completed:
-    return await run_command(
-        argv, cwd=context.cwd, env=safe_environment(context.env), timeout=seconds, output_cap=SHOWN
-    )
+    env = safe_environment(context.env) | {RUN_VARIABLE: context.identity.run}  # what it asks of us counts for that
+    return await run_command(argv, cwd=context.cwd, env=env, timeout=seconds, output_cap=SHOWN)
 
 
 async def _reported(context: ToolContext, new: list[Path]) -> str:

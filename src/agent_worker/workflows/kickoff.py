@@ -11,11 +11,13 @@ from agent_worker.database.database import ProjectDatabase, Transaction
 from agent_worker.definitions.workflow import WorkflowDefinition, WorkspaceSettings
 from agent_worker.proposals import lifecycle
 from agent_worker.proposals.lifecycle import SYSTEM
-from agent_worker.proposals.request import ProposalRequest, Said, Voter
+from agent_worker.proposals.request import Cause, ProposalRequest, Said, Voter
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.instance_files import ELECT
 from agent_worker.workflows.interpolation import interpolate_marked
-from agent_worker.workspaces import routing, workspace_rows
+from agent_worker.workflows.values import CAUSE
+from agent_worker.workspaces import member_rows, routing, workspace_rows
+from agent_worker.workspaces.carried_root import CarriedRoot, check_waits_for_itself
 
 
 async def refuse_nobody(
@@ -49,7 +51,9 @@ async def kick_off(
     # Once, also when the host dies right now and the instance is gone on with.
     key = f"{routing.KICKOFF}{instance.id}/{instance.started_at}"
     now = instance.runtime.clock.micros()
-    await instance.database.write(_begin, instance.id, said, list(workflow.agents) if elects else [], key, now=now)
+    cause = CarriedRoot.kept(values.get(CAUSE, ""))
+    candidates = list(workflow.agents) if elects else []
+    await instance.database.write(_begin, instance.id, said, candidates, key, cause=cause, now=now)
 
 
 async def kick_again(
@@ -86,20 +90,35 @@ def _with_material(
     return whole, (*quoted, (len(text), len(whole)))
 
 
-def _begin(tx: Transaction, workspace: str, said: Said, candidates: Sequence[str], key: str, *, now: int) -> None:
+def _begin(
+    tx: Transaction,
+    workspace: str,
+    said: Said,
+    candidates: Sequence[str],
+    key: str,
+    *,
+    cause: CarriedRoot | None,
+    now: int,
+) -> None:
     """Say how it starts; where an owner of the documents is to be elected, that comes first."""
     if routing.accepted(tx, key):
         return
     row = workspace_rows.get(tx, workspace)
+    carried = cause or CarriedRoot("", 0)
+    called: tuple[str, ...] = ()
     if candidates and not row["document_owner"]:
         question = "Who owns the documents of this workspace? Only the owner writes them; the others suggest."
         request = ProposalRequest(
             question, kind="election", options=candidates, role="document_owner", fallback=candidates[0]
         )
-        lifecycle.propose(tx, row, request, by=Voter(SYSTEM), then=said, now=now)
+        votes = Cause(carried.root, carried.hop)
+        lifecycle.propose(tx, row, request, by=Voter(SYSTEM), cause=votes, then=said, now=now)
+        called = tuple(candidates)
     else:
         for text, quoted in said:
-            routing.say(
-                tx, routing.OutgoingMessage(workspace=workspace, sender="user", text=text, quoted=quoted), now=now
-            )
+            speech = routing.OutgoingMessage(workspace, "user", text, quoted=quoted, root=carried.root, hop=carried.hop)
+            called += routing.say(tx, speech, now=now).woke
+    if cause and row["ends"] == "quiet":  # whoever started it waits for its end
+        members = member_rows.members_in(tx, workspace)
+        check_waits_for_itself(tx, cause, [members[name] for name in dict.fromkeys(called)])
     routing.accept(tx, key, workspace, now=now)

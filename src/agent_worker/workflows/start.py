@@ -38,9 +38,10 @@ from agent_worker.workflows.kickoff import kick_off, refuse_nobody
 from agent_worker.workflows.quiet import QuietWatch
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workflows.setup import run_setup
-from agent_worker.workflows.values import values_of
+from agent_worker.workflows.values import CAUSE, values_of
 from agent_worker.workflows.working_copies import WorkingCopies
 from agent_worker.workspaces import member_rows, workspace_rows, workspace_state
+from agent_worker.workspaces.carried_root import CarriedRoot
 from agent_worker.workspaces.workspace_state import NewWorkspace
 
 
@@ -57,6 +58,7 @@ class Start:
     ends: str = "stop"  #: when told to, or when `quiet`
     fetched: Fetched | None = None  #: where it comes from, when that is elsewhere
     model: str = ""  #: that its members were given in place of theirs
+    cause: CarriedRoot | None = None  #: the request of an agent that started it by a command
 
 
 async def start(runtime: Runtime, loaded: LoadedProject, wanted: Start) -> Instance:
@@ -67,6 +69,7 @@ async def start(runtime: Runtime, loaded: LoadedProject, wanted: Start) -> Insta
     await asyncio.to_thread(runtime.gate.require, root, powers)
     source = wanted.fetched.root if wanted.fetched else root
     values = values_of(wanted.workflow, wanted.tag, wanted.params, source=source, model=wanted.model)
+    values |= {CAUSE: str(wanted.cause)} if wanted.cause else {}
     for setup in (power for power in powers if power.kind == "setup"):
         check = partial(runtime.gate.still_approved, root, setup)
         values |= await run_setup(wanted.workflow.setup, values, root=root, check=check)

@@ -13,6 +13,7 @@ from agent_worker.workspaces import documents
 
 PARAMS = "params."  #: before the name of each param among the values of an instance
 MODEL = "workflow.model"  #: among the values of an instance: the model its members were given
+CAUSE = "workflow.cause"  #: the same: the request of an agent that its start goes on from, as CarriedRoot is kept
 
 
 def values_of(

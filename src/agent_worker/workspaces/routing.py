@@ -19,6 +19,7 @@ from agent_worker.database.database import Transaction
 from agent_worker.work import inbox, open_work, queue, threads
 from agent_worker.work.queue import Lane, Order
 from agent_worker.workspaces import channel, deliveries, member_rows, resources, workspace_rows
+from agent_worker.workspaces.carried_root import CarriedRoot
 from agent_worker.workspaces.channel import Draft, Message
 
 MESSAGE_LIMIT = 256 * 1024
@@ -44,14 +45,6 @@ class OutgoingMessage:
     reply_to: int | None = None
     proposal: int | None = None  #: that it announces, or whose end it tells
     quoted: Sequence[tuple[int, int]] = ()  #: spans that are somebody else's words: no mention counts there
-
-
-@dataclass(frozen=True, slots=True)
-class CarriedRoot:
-    """What a message comes from that an agent sent through a door, as a person would: its limits go on."""
-
-    root: str  #: '' where that is another project's
-    hop: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import asyncio
 import importlib
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -68,7 +68,7 @@ class ModelClient:
         try:
             async with request as response:
                 cancellation.obey()
-                _refuse_detours(response)
+                refuse_detours(response.status, response.get_header)
                 yield ModelAnswer(response, self._patience, cancellation)
         except PyreqwestError as error:
             cancellation.obey()
@@ -81,7 +81,7 @@ class ModelClient:
 
     async def _client(self, target: ModelAddress) -> Client:
         proxy = proxy_for(target.base_url, self._env) or ""
-        addresses = [] if proxy else await self._addresses(target)  # a proxy resolves names by itself
+        addresses = [] if proxy else await addresses_of(target, self._resolve)  # a proxy resolves names by itself
         origin = "{0.scheme}://{0.netloc}".format(urlsplit(target.base_url))
         async with self._building:
             for address in addresses or [""]:  # one that is open already, if it is among those that were checked
@@ -94,18 +94,19 @@ class ModelClient:
             self._clients[origin, pin, proxy] = client
             return client
 
-    async def _addresses(self, target: ModelAddress) -> list[str]:
-        """The addresses that the name stands for now, each checked. Empty where any address will do."""
-        host = host_of(target.base_url)
-        if not target.is_checked or literal(host):
-            return []
-        try:
-            found = await checked_addresses(host, _port(target.base_url), resolve=self._resolve)
-        except BadInput as error:
-            raise Permanent(error.message, hint=error.hint) from None
-        except OSError as error:
-            raise Transient(f"{host}: {error}") from None
-        return [str(address) for address in found]
+
+async def addresses_of(target: ModelAddress, resolve: Resolve) -> list[str]:
+    """The addresses that the name stands for now, each checked. Empty where any address will do."""
+    host = host_of(target.base_url)
+    if not target.is_checked or literal(host):
+        return []
+    try:
+        found = await checked_addresses(host, _port(target.base_url), resolve=resolve)
+    except BadInput as error:
+        raise Permanent(error.message, hint=error.hint) from None
+    except OSError as error:
+        raise Transient(f"{host}: {error}") from None
+    return [str(address) for address in found]
 
 
 class Cancellation:
@@ -144,11 +145,8 @@ class ModelAnswer:
             seen += len(chunk)
             if seen > self._patience.body:
                 raise Permanent(f"the provider's answer is larger than {plural(self._patience.body, 'byte')}")
-            data = bytes(chunk)
-            for start in range(0, len(data), _AT_ONCE):
-                if start:
-                    await asyncio.sleep(0)  # hundreds of events may be in it; others want to work too
-                yield data[start : start + _AT_ONCE]
+            async for piece in in_pieces(bytes(chunk)):
+                yield piece
 
     async def beginning(self) -> bytes:
         """As much of the body as an error message may take."""
@@ -158,6 +156,13 @@ class ModelAnswer:
             if sum(map(len, parts)) > _LONGEST_ERROR:
                 break
         return b"".join(parts)
+
+
+async def in_pieces(data: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), _AT_ONCE):
+        if start:
+            await asyncio.sleep(0)  # hundreds of events may be in it; others want to work too
+        yield data[start : start + _AT_ONCE]
 
 
 def _build(base_url: str, pin: str, proxy: str, patience: Patience) -> Client:
@@ -203,14 +208,14 @@ def _port(url: str) -> int:
     return parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def _refuse_detours(response: Response) -> None:
-    if 300 <= response.status < 400:
-        target = host_of(response.get_header("location") or "") or "another address"
+def refuse_detours(status: int, header: Callable[[str], str | None]) -> None:
+    if 300 <= status < 400:
+        target = host_of(header("location") or "") or "another address"
         raise Permanent(
             f"the provider redirects to {target}, and redirects are not followed",
             hint="set base_url to where it answers",
         )
-    if (response.get_header("content-encoding") or "identity") != "identity":
+    if (header("content-encoding") or "identity") != "identity":
         raise Permanent("the provider sent a compressed answer though it was asked not to")
 
 

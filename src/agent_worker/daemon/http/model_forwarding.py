@@ -3,7 +3,7 @@
 A program holds the token of its run and no more; so does every command that it runs. Whichever header the token came
 in leaves with the key instead, to the one address that this run's model is at. Nothing is kept here, and nothing is
 read but how much an answer says was used: a command may ask the model too, and its program knows nothing of it. Above:
-request_guard.py knows the token. Below: the model client.
+request_guard.py knows the token. Below: the client whose requests end with them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import json
 import os
 from collections.abc import Iterable
 
-from agent_worker.backends.models.model_client import ModelAddress, ModelAnswer, ModelClient
+from agent_worker.backends.models.abortable_client import AbortableAnswer, AbortableClient
+from agent_worker.backends.models.model_client import ModelAddress, ModelAnswer
 from agent_worker.backends.models.passing_usage import PassingUsage
 from agent_worker.backends.programs.program import MODEL_PATH, LentModel, ToolEndpoint
 from agent_worker.core.errors import BackendFailure, Permanent
@@ -23,8 +24,7 @@ from agent_worker.daemon.http.request_guard import KEY_HEADERS
 from agent_worker.daemon.mcp.run_tokens import RunTokens
 from agent_worker.tools.tool import RunIdentity
 
-#: Longer than programs wait by default: they have clocks of their own (runner.py). It ends what the library goes on
-#: waiting for when a program hangs up before a model has said anything.
+#: Longer than programs wait by default: they have clocks of their own (runner.py).
 _PATIENCE = Patience(silence=900, body=1024 * 1024 * 1024)
 _OF_ONE_CONNECTION = frozenset(
     {b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"proxy-authorization"}
@@ -40,7 +40,7 @@ def make(entries: RunTokens) -> App:
 class _Forwarding:
     def __init__(self, entries: RunTokens) -> None:
         self._entries = entries
-        self._client = ModelClient(os.environ, _PATIENCE)
+        self._client = AbortableClient(os.environ, _PATIENCE)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -99,7 +99,7 @@ def with_key(headers: Iterable[tuple[bytes, bytes]], token: str, key: str) -> di
     return sent
 
 
-async def _answer(answer: ModelAnswer, send: Send, entry: ToolEndpoint) -> None:
+async def _answer(answer: AbortableAnswer | ModelAnswer, send: Send, entry: ToolEndpoint) -> None:
     usage = PassingUsage(streamed="text/event-stream" in answer.header("content-type"))
     headers = [(name, value) for name, value in answer.headers() if name not in _NOT_ANSWERED]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})

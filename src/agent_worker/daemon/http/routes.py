@@ -116,9 +116,9 @@ async def arguments(request: Request) -> dict[str, Any]:
 
 
 def with_cause(operation: Operation, request: Request, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments, with the run that the command which asks was started by."""
+    """The arguments, with the run that the command which asks was started by, whatever else it says."""
     run = request.headers.get(RUN_HEADER, "")
-    return {"cause": run} | given if run and operation.signature.takes("cause") else given
+    return given | {"cause": run} if run and operation.signature.takes("cause") else given
 
 
 def _query(request: Request) -> list[tuple[str, str]]:

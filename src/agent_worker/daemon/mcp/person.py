@@ -71,7 +71,7 @@ class PersonsTools:
     async def _call_for_ticket(
         self, context: Context, operation: Operation, asked: wire.CallToolRequestParams, arguments: dict[str, Any]
     ) -> _Result:
-        seconds = _seconds(operation.signature.check(arguments), self._patience)
+        seconds = _seconds(operation.signature.check(arguments) if "seconds" in arguments else {}, self._patience)
         # Whoever says for how long to wait wants the ticket, and whoever waits for one has it.
         as_task = operation.method == "POST" and "seconds" not in arguments and tasks.knows(context)
         answered = _Answered.of(asked)
@@ -195,7 +195,13 @@ def _tool(operation: Operation) -> wire.Tool:
     return wire.Tool(
         name=operation.tool,
         description=operation.description,
-        input_schema=operation.signature.schema(),
+        input_schema=_for_models(operation.signature.schema()),
         output_schema=schema_of(operation.result.json_schema(mode="serialization")),
         annotations=hints,
     )
+
+
+def _for_models(schema: dict[str, Any]) -> dict[str, Any]:
+    """Without what a command says of itself, and no model knows."""
+    named = {name: part for name, part in schema.get("properties", {}).items() if name != "cause"}
+    return schema | {"properties": named}

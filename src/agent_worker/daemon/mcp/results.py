@@ -27,8 +27,8 @@ def said(text: str, *, ok: bool = True) -> wire.CallToolResult:
 
 def told(value: Any) -> wire.CallToolResult:
     """Plain data: as text, and as what `schema_of` says."""
-    fits = _fitting(value)
-    text = fits if isinstance(fits, str) else json.dumps(fits, ensure_ascii=False, indent=1)
+    fits, text = _fitting(value)
+    text = fits if isinstance(fits, str) else text
     data = fits if isinstance(fits, dict) else {"result": fits}
     return wire.CallToolResult(content=[wire.TextContent(type="text", text=text)], structured_content=data)
 
@@ -49,12 +49,15 @@ def schema_of(schema: dict[str, Any]) -> dict[str, Any]:
     return wrapped | ({"$defs": schema["$defs"]} if "$defs" in schema else {})
 
 
-def _fitting(value: Any) -> Any:
+def _fitting(value: Any) -> tuple[Any, str]:
+    """The data, cut so far that it fits, and the same as JSON. Without indents: those cost time and tokens."""
+    text = json.dumps(value, ensure_ascii=False)
     for chars, items in _CUTS:
-        if len(json.dumps(value, ensure_ascii=False)) <= LARGEST:
+        if len(text) <= LARGEST:
             break
         value = _cut(value, chars, items)
-    return value
+        text = json.dumps(value, ensure_ascii=False)
+    return value, text
 
 
 def _cut(value: Any, chars: int, items: int) -> Any:

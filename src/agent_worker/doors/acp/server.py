@@ -50,7 +50,7 @@ from acp.schema import (
 from agent_worker.api.connected import ConnectedDoor
 from agent_worker.api.functions import OwnFunctions
 from agent_worker.core.address import ACP_TAG, MAIN, as_written
-from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
+from agent_worker.core.errors import AgentWorkerError, BadInput, NotRunning, Refused
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.doors.acp.asking import Editor
@@ -105,6 +105,7 @@ class AcpSession:
     at: str = ""  #: '' until something is said in it
     is_fixed: bool = False  #: it is a conversation with somebody already
     turn: AcpTurn | None = None
+    place: SessionPlace | None = None  #: where the last prompt was said, so that the next one asks only once
 
 
 class AcpDoor:
@@ -244,7 +245,7 @@ class AcpDoor:
         if found is None:
             raise BadInput(f"there is no {who[:100]} here", hint=", ".join(each.who for each in session.offered))
         if found != session.who:
-            session.who, session.at = found, ""
+            session.who, session.at, session.place = found, "", None
         return session
 
     # --- prompts
@@ -259,7 +260,15 @@ class AcpDoor:
             raise Refused("an earlier prompt in this session is still being answered", hint="cancel it, or wait")
         if session.turn is not None:
             await session.turn.close()
-        place = await self._place(session)
+        opened = session.place
+        try:
+            return await self._begin(session, opened or await self._opened(session), text)
+        except NotRunning:  # it was stopped since the last prompt
+            if opened is None:
+                raise
+            return await self._begin(session, await self._opened(session), text)
+
+    async def _begin(self, session: AcpSession, place: SessionPlace, text: str) -> PromptResponse:
         session.turn = AcpTurn(self._daemon, self._editor, place)
         return await session.turn.begin(text)
 
@@ -268,16 +277,18 @@ class AcpDoor:
         if session is not None and session.turn is not None:
             await session.turn.cancel()
 
-    async def _place(self, session: AcpSession) -> SessionPlace:
+    async def _opened(self, session: AcpSession) -> SessionPlace:
         """Where a session is held, begun now if nothing was said in it yet or it was stopped."""
         if not session.at.startswith("@") and session.is_fixed:
-            return SessionPlace(session.id, session.project, session.at, is_team=False)
+            session.place = SessionPlace(session.id, session.project, session.at, is_team=False)
+            return session.place
         tag = as_written(session.at)[1] or (MAIN if session.is_fixed else session.id)
         opened = await self._daemon.call(
             "session_open", {"who": session.who, "session": tag, "project": session.project}
         )
         session.at = opened["at"]
-        return SessionPlace(session.id, session.project, opened["at"], opened["is_team"])
+        session.place = SessionPlace(session.id, session.project, opened["at"], opened["is_team"])
+        return session.place
 
     # --- finding
 

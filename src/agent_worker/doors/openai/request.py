@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
+from agent_worker.client.discovery import RUN_HEADER
 from agent_worker.core.errors import BadInput
 from agent_worker.core.later import dataclass
 
@@ -56,6 +57,7 @@ class DoorQuestion:
     with_usage: bool = False  #: a stream of chat completions tells it only when asked
     metadata: Mapping[str, str] = field(default_factory=dict)
     key: str | None = None  #: the same key is accepted once
+    cause: str | None = None  #: the run of an agent whose command asks, where that says so
 
 
 def chat_question(body: Mapping[str, Any], headers: Mapping[str, str]) -> DoorQuestion:
@@ -101,7 +103,9 @@ def _question(body: Mapping[str, Any], headers: Mapping[str, str], *, text: str,
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise BadInput("metadata: an object of texts")
     key = headers.get("idempotency-key") or None
-    return DoorQuestion(model, text, stream=bool(body.get("stream")), metadata=metadata, key=key, **more)
+    cause = headers.get(RUN_HEADER.lower()) or None
+    stream = bool(body.get("stream"))
+    return DoorQuestion(model, text, stream=stream, metadata=metadata, key=key, cause=cause, **more)
 
 
 def _refuse(body: Mapping[str, Any], table: Mapping[str, tuple[tuple[Any, ...], str]]) -> None:

@@ -82,7 +82,14 @@ class Targets:
         if name.tag == MAIN and not await self._runs(loaded, name):
             params = _params(loaded, name.workflow, question)
             once = await self._free(loaded, name.workflow)
-            asked = RunRequest(question.text, workflow=name.workflow, tag=once.tag, params=params, project=root)
+            asked = RunRequest(
+                question.text,
+                workflow=name.workflow,
+                tag=once.tag,
+                params=params,
+                project=root,
+                cause=question.cause,
+            )
             return AskTarget(asked, is_team=True, once=once)
         await self._open(loaded, name, name.workflow, question)
         return AskTarget(_request(f"@{name}", question, root), is_team=True)
@@ -115,7 +122,8 @@ class Targets:
                 f"previous_response_id: @{name} has ended, and its conversation is gone",
                 hint=f"name a session, or keep it running: agent-worker start {name.workflow}",
             )
-        await open_instance(self._service, loaded, name, workflow, _params(loaded, workflow, question))
+        params = _params(loaded, workflow, question)
+        await open_instance(self._service, loaded, name, workflow, params, cause=question.cause)
 
     async def _runs(self, loaded: LoadedProject, name: WorkspaceName) -> bool:
         return await runs(self._service, loaded, name)
@@ -152,7 +160,7 @@ def _goes_on(found: Address, before: Address) -> bool:
 
 
 def _request(to: str, question: DoorQuestion, root: str) -> RunRequest:
-    return RunRequest(question.text, agent=to, project=root, key=question.key)
+    return RunRequest(question.text, agent=to, project=root, key=question.key, cause=question.cause)
 
 
 def _tag(session: str) -> str:
