@@ -273,6 +273,13 @@ async def test_what_cannot_be_started_is_put_before_the_person_and_can_be_tried_
         assert await inbox_list(here.service, here.root) == []
 
 
+@pytest.mark.parametrize("public", [None, "https://agents.example.org"])
+async def test_a_list_of_webhooks_shows_the_address_that_a_sender_is_given(hooked: Open, public: str | None) -> None:
+    async with hooked(public_url=public) as here:
+        (view,) = await triggers_list(here.service, here.root)
+        assert view.address == f"{public or ''}/hooks/p/github"
+
+
 async def test_a_trial_says_what_would_happen_and_does_nothing(hooked: Open) -> None:
     async with hooked(CHECK + GROUP) as here:
         (trial,) = await triggers_test(here.service, pull(7), project=here.root)

@@ -31,7 +31,7 @@ def list_hooks(as_json: bool) -> None:
         return tell_json(found)
     for each in found:
         name = paint(clean(f"{each['workflow']}/{each['name']}"), "cyan")
-        echo(f"{name}: {clean(each['path'])}, signed as {each['signed']} with ${clean(each['secret'])}")
+        echo(f"{name}: {clean(each['address'])}, signed as {each['signed']} with ${clean(each['secret'])}")
         if each["trouble"]:
             echo(f"  {paint('not yet', 'yellow')}: {clean(each['trouble'])}")
     if not found:

@@ -71,7 +71,7 @@ class HookOutcome:
 class TriggerView:
     workflow: str
     name: str
-    path: str  #: behind public_url
+    address: str  #: whole if public_url is set, else what comes after it
     signed: str
     secret: str  #: the variable
     trouble: str = ""  #: why nothing can come of it yet
@@ -95,11 +95,12 @@ async def triggers_list(service: Service, project: str | None = None) -> list[Tr
     name = loaded.project.definition.name
     known = await service.runtime.database.read(project_rows.called, name)
     place = name if len(known) == 1 else loaded.id
+    public = (service.runtime.registry.settings.public_url or "").rstrip("/")
     views = []
     for armed in _armed(service, loaded):
-        path, trigger = f"/hooks/{place}/{armed.name}", armed.trigger
+        address, trigger = f"{public}/hooks/{place}/{armed.name}", armed.trigger
         trouble = await _trouble(service, armed)
-        views.append(TriggerView(armed.workflow.name, armed.name, path, trigger.signed, trigger.variable, trouble))
+        views.append(TriggerView(armed.workflow.name, armed.name, address, trigger.signed, trigger.variable, trouble))
     return views
 
 
