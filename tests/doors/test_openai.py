@@ -12,6 +12,9 @@ from typing import Any
 
 import openai
 import pytest
+from pydantic_ai import Agent
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.providers.openai import OpenAIProvider
 from tests import stored
 from tests.fakes.model_protocols import Answer
 from tests.fakes.model_server import ModelServer
@@ -284,3 +287,27 @@ def test_a_question_to_a_team_says_whom_it_called_on_or_that_it_was_nobody(
         assert daemon.client.request("GET", f"/tickets/{ticket['id']}")[1]["woke"] == woke, "and when it is asked again"
     with pytest.raises(openai.BadRequestError, match="nobody was called on; @alice and @bob are here"):
         client.chat.completions.create(model="@open:talk", messages=chat("look"))
+
+
+async def test_pydantic_ai_takes_an_agent_for_a_model(daemon: Served) -> None:
+    says = "I have looked at this: and so?"
+    address, key = f"http://{daemon.here}/v1", token(daemon, "pydantic-agent")
+    async with openai.AsyncOpenAI(base_url=address, api_key=key, timeout=PATIENCE) as client:
+        provider = OpenAIProvider(openai_client=client)
+        for model in (OpenAIChatModel("alice", provider=provider), OpenAIResponsesModel("alice", provider=provider)):
+            assert (await Agent(model).run("and so?")).output == says
+            async with Agent(model).run_stream("and so?") as streamed:
+                assert await streamed.get_output() == says
+
+
+async def test_pydantic_ai_takes_a_team_for_a_model(daemon: Served) -> None:
+    """Its members tell what they do with tools, whose arguments a client puts together as of a model that writes."""
+    address, key = f"http://{daemon.here}/v1", token(daemon, "pydantic-team")
+    async with openai.AsyncOpenAI(base_url=address, api_key=key, timeout=PATIENCE) as client:
+        model = OpenAIResponsesModel("@review", provider=OpenAIProvider(openai_client=client))
+        async with Agent(model).run_stream("is it good?") as streamed:
+            assert "I have looked at this: is it good?" in await streamed.get_output()
+            used = [
+                part for each in streamed.all_messages() for part in each.parts if part.part_kind == "builtin-tool-call"
+            ]
+        assert [json.loads(part.args)["tool_args"] for part in used] == [{"status": "on it: is it good?"}]

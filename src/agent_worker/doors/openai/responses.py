@@ -113,12 +113,20 @@ class ResponseStream(AnswerStream):
     def _use(self, use: ToolUse) -> list[StreamItem]:
         item = _used(self._id, use)
         if use.n not in self._calls:
-            self._calls[use.n] = len(self._output)
+            place = self._calls[use.n] = len(self._output)
             self._output.append(item)
-            return [self._item("response.output_item.added")]
+            # Clients put the arguments together from what follows, as of a model that is still writing them.
+            begun = self._event("response.output_item.added", output_index=place, item=item | {"arguments": ""})
+            return [
+                begun,
+                self._call("response.mcp_call.in_progress", place),
+                self._call("response.mcp_call_arguments.delta", place, delta=use.arguments),
+                self._call("response.mcp_call_arguments.done", place, arguments=use.arguments),
+            ]
         place = self._calls[use.n]
         self._output[place] = item
-        return [self._item("response.output_item.done", place)]
+        ended = self._call(f"response.mcp_call.{item['status']}", place)
+        return [ended, self._item("response.output_item.done", place)]
 
     def _over(self, served: Served) -> StreamItem:
         made = response(self._id, self._question, at=self._at, output=self._output, served=served)
@@ -133,6 +141,9 @@ class ResponseStream(AnswerStream):
     def _item(self, kind: str, place: int | None = None) -> StreamItem:
         place = len(self._output) - 1 if place is None else place
         return self._event(kind, output_index=place, item=self._output[place])
+
+    def _call(self, kind: str, place: int, **more: Any) -> StreamItem:
+        return self._event(kind, item_id=self._output[place]["id"], output_index=place, **more)
 
     def _part(self, kind: str, **more: Any) -> StreamItem:
         place = len(self._output) - 1
