@@ -157,6 +157,10 @@ def test_claude_code_asks_the_team_once_it_is_connected(daemon: Served) -> None:
             "ANTHROPIC_BASE_URL": model.url("think"),
             "ANTHROPIC_API_KEY": "sk-of-nobody",
             "ENABLE_TOOL_SEARCH": "false",
+            # By itself it asks its model without our tools when they are not there at once.
+            "MCP_CONNECT_TIMEOUT_MS": str(round(PATIENCE * 1000)),
+            "MCP_CONNECTION_NONBLOCKING": "false",
+            "MCP_TIMEOUT": str(round(PATIENCE * 1000)),
         }
         path = f"{Path(OURS[0]).parent}{os.pathsep}{os.environ['PATH']}"
         said = json.loads(run(daemon, CLAUDE, *asked, PATH=path, **env))["result"]
