@@ -50,7 +50,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help=f"some of {', '.join(TOPICS)}")
     parser.add_argument("--write", type=Path, help="also write the page here")
-    parser.add_argument("--keep", type=Path, help="a file of measured topics: those that it lacks are measured")
     options = parser.parse_args()
     topics = options.only.split(",") if options.only else list(TOPICS)
     folder, begun = Path(tempfile.mkdtemp(prefix="hosts-")), time.perf_counter()

@@ -52,7 +52,7 @@ class Daemons:
 
     def kill(self, victim: Served) -> None:
         kill_daemon(victim.home, victim.client.found)
-        report.count("hosts killed at work")
+        report.count("H1 hosts killed at work")
 
     def read(self, view: stored.View, **wanted: object) -> list[Row]:
         with session(self.url) as connection:
@@ -143,7 +143,7 @@ def test_H1_hosts_that_are_killed_again_and_again_lose_and_double_nothing_and_no
         runs = daemons.read(stored.runs)
         assert Counter(run["state"] for run in runs)["done"] == sent
         assert len(daemons.read(stored.steps)) == sent
-        report.count("messages that survived kills", sent)
+        report.count("H1 messages", sent)
         for agent in {run["agent"] for run in runs}:
             own = sorted((run["started_at"], run["ended_at"]) for run in runs if run["agent"] == agent)
             assert all(ended <= begun for (_, ended), (begun, _) in pairwise(own)), "it worked on two hosts at once"
@@ -164,7 +164,7 @@ def test_H2_a_host_that_was_frozen_for_longer_than_its_lease_writes_nothing_and_
     assert runs["lost"] >= 1
     assert Counter(entry["text"] for entry in daemons.read(stored.talk)) == {"are you there?": 4, "done": 4}
     assert "done" in Terminal(frozen).says("ask", "alice", "and now?")
-    report.count("hosts frozen at work")
+    report.count("H2 hosts frozen at work")
 
 
 def test_the_demo_shows_an_answer_that_survives_the_kill_of_its_host() -> None:

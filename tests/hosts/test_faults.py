@@ -50,7 +50,7 @@ async def test_H3_a_host_that_is_cut_off_writes_nothing_and_others_do_its_work_u
         said = [entry["text"] for entry in await other.database.read(stored.talk)]
         assert said == ["are you there?", "in time"]
         assert [row["state"] for row in await other.database.read(stored.instructions, id=asked.id)] == ["done"]
-        report.count("hosts cut off at work")
+        report.count("H3 hosts cut off at work")
 
 
 async def test_H4_a_database_that_dies_under_load_and_comes_back_loses_and_doubles_nothing(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ async def test_H4_a_database_that_dies_under_load_and_comes_back_loses_and_doubl
                 await asyncio.to_thread(cluster.stop)
                 await asyncio.to_thread(cluster.start)
                 assert {answer.state for answer in await asyncio.gather(*questions)} == {"done"}
-                report.count("restarts of PostgreSQL under load")
+                report.count("H4 restarts under load")
             said = [row["text"] for row in await hosts[0].database.read(stored.talk)]
             kept = sorted(text for text in said if text.startswith("question"))
             assert kept == sorted(f"question {n}" for n in range(asked))
@@ -93,7 +93,7 @@ async def test_H6_a_synchronous_replica_takes_over_and_has_everything_that_was_a
                 wanted = [f"{when} {n}" for when in ("before", "after") for n in range(4)]
                 assert [text for text in said if text in wanted] == wanted
                 assert len(await hosts[0].database.read(stored.runs, state="done")) == 8
-                report.count("promotions of a replica")
+                report.count("H6 promotions")
 
 
 async def test_H9_a_host_of_another_version_is_refused_and_the_others_go_on(cluster: Cluster, tmp_path: Path) -> None:
