@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 from tests.fakes.model_server import ModelServer
+from tests.shells.served import served
 from tests.shells.terminal import Terminal, terminal_knowing
 
 from agent_worker.backends.models.providers import PROVIDERS
@@ -74,3 +76,16 @@ async def test_what_is_wrong_is_said_in_words_and_by_the_exit_code(tmp_path: Pat
     assert (nobody.returncode, whose.returncode) == (2, 2)
     assert "there is no provider nobody" in nobody.stderr
     assert "agent-worker providers anthropic --test -m some-model" in whose.stderr
+
+
+def test_a_program_that_cannot_be_tried_with_this_model_does_not_hide_the_others(tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "opencode").write_text("#!/bin/sh\necho 9.9.9\n")
+    (programs / "opencode").chmod(0o755)
+    with served(tmp_path, {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}) as daemon:
+        done = Terminal(daemon).run("backends", "opencode", "opencode", "--test", "-m", "ok")
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith("opencode")]
+    assert len(rows) == 2, "it went on after the first"
+    assert all("does not work: model 'ok' does not name its provider" in row for row in rows)

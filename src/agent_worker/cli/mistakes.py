@@ -37,7 +37,10 @@ CALLED_OTHERWISE = {
         "vote": "agent-worker proposal vote",
         "help": "agent-worker --help",
     },
-    "agent-worker agent": dict.fromkeys(("inspect", "describe"), "agent-worker agent info"),
+    "agent-worker agent": {
+        **dict.fromkeys(("inspect", "describe"), "agent-worker agent info"),
+        "new": "agent-worker new",
+    },
     "agent-worker daemon": {
         **dict.fromkeys(("stop", "down", "kill", "restart"), "agent-worker stop --all"),
         **dict.fromkeys(("start", "up"), "agent-worker daemon run"),

@@ -339,8 +339,13 @@ def backends(names: tuple[str, ...], try_out: bool, model: str | None, as_json: 
 
 
 def _tested(backend: dict[str, Any], model: str | None) -> dict[str, Any]:
+    """What it can do; that it cannot be tried with this model is told in its row, and the others are tried."""
     echo(f"testing {backend['name']} …", err=True)
-    return dict(call("POST", f"/backends/{part(backend['name'])}/test", model=model, project=here(), timeout=1200))
+    try:
+        return dict(call("POST", f"/backends/{part(backend['name'])}/test", model=model, project=here(), timeout=1200))
+    except BadInput as error:
+        why = f"{error.message} ({error.hint})" if error.hint else error.message
+        return backend | {"tested": {"version": backend["version"], "seen": {"works": False, "reason": why}}}
 
 
 def _shown(backend: dict[str, Any]) -> str:
