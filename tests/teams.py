@@ -6,7 +6,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ from agent_worker.core.clock import Clock, TestClock
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.definitions.project import load_project
 from agent_worker.definitions.settings import Settings
+from agent_worker.files import copy_watch
 from agent_worker.files.root import Root
 from agent_worker.work.threads import PERSONAL, ThreadEntry, recent
 from agent_worker.workflows import start as workflows
@@ -34,7 +35,7 @@ from tests import engine, stored
 
 T = TypeVar("T")
 
-LOOKS = 500  # of hosts at their files, in whatever time a test lets pass
+LONG = 3 * 3600.0  # seconds, of a clock that is handed in
 
 
 def equipped(worker: AgentRuntime, **changes: Any) -> AgentRuntime:
@@ -136,6 +137,10 @@ class Team:
 
     async def elapse(self, seconds: float) -> None:
         """Let time pass, with everything that comes of it."""
+        with _looking_seldom(seconds):
+            await self._elapse(seconds)
+
+    async def _elapse(self, seconds: float) -> None:
         assert isinstance(self.clock, TestClock)
         until = self.clock.monotonic() + seconds
         while True:
@@ -143,9 +148,7 @@ class Team:
             due = self.clock.next_wake()
             if due is None or self.clock.monotonic() + due > until:
                 break
-            # Hosts that share their work look at their files every two seconds: a year of that would take a day.
-            least = (until - self.clock.monotonic()) / LOOKS if engine.is_postgresql() else 0.0
-            await self.clock.advance(max(due, least))
+            await self.clock.advance(max(due, 0.0))
         await self.clock.advance(until - self.clock.monotonic())
         await self.still()
 
@@ -288,6 +291,18 @@ def files_are_the_truth() -> None:
 
 #: Every coding program is here, as far as hosts that share their work are concerned: tests bring their own.
 PROGRAMS = frozenset(f"program:{name}" for name in KNOWN)
+
+
+@contextmanager
+def _looking_seldom(seconds: float) -> Iterator[None]:
+    """Hosts that share their work look at their files every two seconds: a day of that would take minutes."""
+    often = copy_watch.LOOK
+    if seconds > LONG:
+        copy_watch.LOOK = 1e9
+    try:
+        yield
+    finally:
+        copy_watch.LOOK = often
 
 
 @asynccontextmanager

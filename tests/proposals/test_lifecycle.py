@@ -234,6 +234,7 @@ async def test_at_its_time_a_quorum_that_is_met_decides(team: Team) -> None:
     assert ((await found(team)).state, (await found(team)).outcome) == ("resolved", "b")
 
 
+@pytest.mark.sqlite("what makes it fail is a trigger in SQLite's words")
 async def test_a_proposal_that_cannot_be_ended_is_tried_again_every_minute(
     team: Team, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -158,6 +158,7 @@ def allowed(daemon: Served, of: str) -> tuple[float | None, str]:
     return found["limit"], found["waits"]
 
 
+@pytest.mark.sqlite("there approvals are in the database, which `validate` does not open")
 def test_Y24_a_project_file_that_appears_raises_nothing_until_it_is_approved(daemon: Served) -> None:
     file = daemon.project / "moniro.yaml"
     file.write_text("name: p\nlimits: { usd_per_day: 9999 }\n")
