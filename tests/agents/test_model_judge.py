@@ -333,6 +333,7 @@ async def test_a_weak_model_is_asked_no_more_and_the_person_is_told_once(tmp_pat
     assert judge.turns == []
     assert kind == "judge"
     assert "fake/judge may not decide whether a memory repeats or replaces another (1 of 3 test questions" in text
+    assert "agent-worker agent info alice" in text
     assert about.judged is not None
     assert [told.split(" (")[0] for told in about.judged.examined] == [
         "may not decide whether a memory repeats or replaces another",

@@ -158,8 +158,9 @@ async def test_what_a_program_did_goes_with_its_agent(tmp_path: Path) -> None:
 
 def test_whoever_watches_sees_whose_tool_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     watching = LiveView(Console(), verbose=True)
-    for own in (True, False):
-        watching.show({"event": "tool_call", "name": "alice", "tool": "Bash", "arguments": {}, "own": own})
+    for call, own in (("1", True), ("2", False)):
+        said = {"event": "tool_call", "name": "alice", "call": call, "tool": "Bash", "arguments": {}, "own": own}
+        watching.show(said)
     first, second = (line for line in capsys.readouterr().out.splitlines() if "Bash" in line)
     assert "Bash (its own)" in first
     assert "its own" not in second

@@ -40,15 +40,20 @@ TRIALS, KILLS = (20, 10) if LONG else (1, 2)
 class Daemons:
     """Some of them, and what their database holds."""
 
-    def __init__(self, url: str, project: Path) -> None:
+    def __init__(self, url: str) -> None:
         self.url = url
-        self.project = project
         self.all: list[Served] = []
 
-    def begin(self, home: Path) -> None:
+    def begin(self, home: Path, project: Path) -> Served:
         """Start one, or start it again."""
         client = connect(home=home, command=daemon_command(**{DATABASE_VARIABLE: self.url}), patience=PATIENCE)
-        self.all = [each for each in self.all if each.home != home] + [Served(client, home, self.project)]
+        begun = Served(client, home, project)
+        self.all = [*(each for each in self.all if each.home != home), begun]
+        return begun
+
+    def end(self) -> None:
+        for each in self.all:
+            end_daemon(each)
 
     def kill(self, victim: Served) -> None:
         kill_daemon(victim.home, victim.client.found)
@@ -81,14 +86,13 @@ class Daemons:
 def some_daemons(cluster: Cluster, folder: Path, extra: dict[str, str], *names: str) -> Iterator[Daemons]:
     project = folder / "project"
     write_project(project, extra, extra=extra)
-    daemons = Daemons(cluster.new_database(), project)
+    daemons = Daemons(cluster.new_database())
     try:
         for name in names:
-            daemons.begin(folder / name)
+            daemons.begin(folder / name, project)
         yield daemons
     finally:
-        for each in daemons.all:
-            end_daemon(each)
+        daemons.end()
 
 
 def end_daemon(daemon: Served) -> None:
@@ -133,11 +137,11 @@ def test_H1_hosts_that_are_killed_again_and_again_lose_and_double_nothing_and_no
             for number, victim in enumerate(victims):
                 daemons.kill(victim)
                 if number % 2:  # it is there again before anybody has missed it
-                    daemons.begin(victim.home)
+                    daemons.begin(victim.home, victim.project)
                 killed += 1
             assert eventually(lambda: not daemons.read(stored.unfinished))
             for victim in victims[::2]:
-                daemons.begin(victim.home)
+                daemons.begin(victim.home, victim.project)
         talk = Counter(entry["text"] for entry in daemons.read(stored.talk))
         assert talk == {"done": sent} | {f"message {n}": 1 for n in range(sent)}
         runs = daemons.read(stored.runs)

@@ -279,7 +279,7 @@ async def test_H7_a_host_whose_clock_is_wrong_goes_by_the_databases(
         await wrong.runtime.database.write(fire_due, now=wrong.runtime.clock.now())
         (row,) = await right.database.read(stored.schedules)
         assert row["fired_at"] is None  # not before its time
-        await right.database.write(stored.change, "schedule", due_at=right.runtime.clock.micros() - 1)
+        await right.database.write(stored.change, "schedule", due_at=right.runtime.clock.micros() - 60_000_000)
         await wrong.runtime.database.write(fire_due, now=wrong.runtime.clock.now())
         (row,) = await right.database.read(stored.schedules)
         assert row["fired_at"] is not None

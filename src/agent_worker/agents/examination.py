@@ -20,7 +20,7 @@ from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.identity.judging import KEPT, ProbeQuestion
 from agent_worker.memory.judging import ANSWER_SAME, PAIRS, SAME, Pair, PairsQuestion, SameQuestion, Task, Verdict
 from agent_worker.memory.memory import MemoryEntry
-from agent_worker.work import inbox
+from agent_worker.work import agent_rows, inbox
 
 HOLDS = timedelta(days=30)
 DECIDES = {
@@ -147,9 +147,12 @@ def hand_in(tx: Transaction, examiner: Examiner, sat: Standing, mark: Mark, *, n
     )
     after = standings(tx, judge, now=now)[sat.task]
     if after.state == "failed":
-        text = f"{examiner.model} {after.told}. It was tried with questions whose answer we know, so that a weak model "
-        text += "leaves nobody worse off than none. What it may decide: agent-worker agent info, or name another one "
-        text += "under guard.model."
+        name = agent_rows.identity(tx, examiner.agent)["name"]
+        text = (
+            f"{examiner.model} {after.told}. It was tried with questions whose answers we know, so that a weak model "
+        )
+        text += f"leaves nobody worse off than none. See what it may decide: agent-worker agent info {name}. To use "
+        text += "another model, name it under guard.model."
         inbox.ask(tx, "judge", ref=judge, text=text, agent=examiner.agent, now=now)
     return after
 
