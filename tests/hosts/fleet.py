@@ -66,6 +66,11 @@ class TestHost:
         if at_once:
             await self.runtime.database.write(stored.change, "host", {"id": self.id}, lease_until=0)
 
+    async def begin_work(self) -> None:
+        """Of one that looked on."""
+        self.runtime.supervisor._stopping = False
+        await self.runtime.supervisor.wake_all()
+
     def employ(self, agent: str, model: Model) -> None:
         """Give an agent another model, wherever it works on this host."""
         registry = self.runtime.registry
@@ -117,9 +122,14 @@ class Fleet:
         self.hosts: list[TestHost] = []
 
     async def add(
-        self, *labels: str, root: Path | None = None, home: Path | None = None, clock: Clock | None = None
+        self,
+        *labels: str,
+        root: Path | None = None,
+        home: Path | None = None,
+        clock: Clock | None = None,
+        looks_on: bool = False,
     ) -> TestHost:
-        """`root`: a checkout of its own. `home`: it comes back as the same host."""
+        """`root`: a checkout of its own. `home`: it comes back as the same host. `looks_on`: it takes no work yet."""
         closing = AsyncExitStack()
         chosen = Settings.model_construct(quiet_moment=0.02)
         settings = RuntimeSettings(
@@ -131,6 +141,7 @@ class Fleet:
             chance=lambda: 0.0,
         )
         runtime = await closing.enter_async_context(open_runtime(settings, clock=clock))
+        runtime.supervisor._stopping = looks_on
         service = Service(runtime)
         SharedWork(service)
         closing.push_async_callback(service.close)

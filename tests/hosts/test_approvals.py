@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -101,6 +102,22 @@ async def test_what_can_run_any_file_is_approved_for_the_checkout_where_it_was(f
     one.runtime.gate.worked(tmp_path / "one", "alice")  # in the event loop, as at the end of a run
     assert await waiting(one) == ["setup"]
     assert await waiting(two) == []
+
+
+async def test_what_an_agent_has_done_is_not_forgotten_for_an_older_look_at_the_database(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    one = await host_at(fleet, prepared(tmp_path / "one", ANYTHING))
+    await trust_give(one.service, str(tmp_path / "one"))
+    shared = one.runtime.gate.shared
+    assert shared is not None
+    older = asyncio.create_task(shared.look_again(one.loaded.id))
+    await asyncio.sleep(0)  # it asks
+    one.runtime.gate.worked(tmp_path / "one", "alice")
+    await older
+    assert await waiting(one) == ["setup"]
+    await shared.look_again(one.loaded.id)
+    assert await waiting(one) == ["setup"]
 
 
 async def test_approvals_are_there_after_a_restart_and_in_the_audit(fleet: Fleet, tmp_path: Path) -> None:

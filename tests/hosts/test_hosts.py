@@ -180,8 +180,7 @@ async def test_a_team_is_waited_for_and_finished_from_any_host(fleet: Fleet) -> 
 
 
 async def test_H10_three_hosts_that_die_do_not_make_work_dead_that_was_not_alone_on_them(fleet: Fleet) -> None:
-    witness = await fleet.add()
-    witness.runtime.supervisor._stopping = True  # it only looks on
+    witness = await fleet.add(looks_on=True)
     for name in ("alice", "bob"):
         await deliver(witness.runtime, witness.loaded, name, "a long story")
     lost = 0
@@ -194,8 +193,7 @@ async def test_H10_three_hosts_that_die_do_not_make_work_dead_that_was_not_alone
 
 
 async def test_H10_work_that_was_alone_on_three_hosts_when_they_died_is_dead(fleet: Fleet) -> None:
-    witness = await fleet.add()
-    witness.runtime.supervisor._stopping = True
+    witness = await fleet.add(looks_on=True)
     await deliver(witness.runtime, witness.loaded, "alice", "a poisoned story")
     for _ in range(3):
         await one_dies(fleet, witness, 1)
@@ -205,10 +203,10 @@ async def test_H10_work_that_was_alone_on_three_hosts_when_they_died_is_dead(fle
 
 async def one_dies(fleet: Fleet, witness: TestHost, running: int) -> None:
     """A host that is working on so much dies, and its work is put back."""
-    dies = await fleet.add()
+    dies = await fleet.add(looks_on=True)  # or it would answer before it is slow
     for name in ("alice", "bob"):
         dies.employ(name, Slow("never"))
-    await dies.runtime.supervisor.wake_all()
+    await dies.begin_work()
     await until_running(witness, running)
     await dies.fall_silent()
     hosting = dies.runtime.supervisor.hosting

@@ -210,13 +210,15 @@ async def test_alone_with_sqlite_the_database_is_no_place_for_a_folder(tmp_path:
 
 async def test_in_a_night_one_host_tidies_what_an_agent_remembers(fleet: Fleet) -> None:
     hosts = [await fleet.add(), await fleet.add()]
-    ended = "visit: { value: to Rome, until: 2020-01-01, source: r_1, learned: 2019-01-01 }\n"
+    ended = "visit: {{ value: to {}, until: 2020-01-01, source: r_1, learned: 2019-01-01 }}\n"
     working = fleet.root / CORE.with_name("working.yaml")
     working.parent.mkdir(parents=True)
     night = datetime(2026, 3, 1, 23, 50, tzinfo=UTC)
-    for host in hosts:  # the second finds the agent at work, and comes again after midnight
-        working.write_text(ended)
+    # The second finds the agent at work, and comes again after midnight. Meanwhile somebody has written something else:
+    # the same words as before would be no edit to a host that has yet to hear of the first one's round.
+    for host, place in zip(hosts, ("Rome", "Oslo"), strict=True):
+        working.write_text(ended.format(place))
         await NightRounds(host.service)._one(host.runtime.registry.worker(host.loaded.agents["alice"]), night)
-    assert working.read_text() == ended
+    assert working.read_text() == ended.format("Oslo")
     rounds = await hosts[0].database.read(stored.audit, deed="tidied")
     assert len(rounds) == 1

@@ -148,11 +148,9 @@ def hand_in(tx: Transaction, examiner: Examiner, sat: Standing, mark: Mark, *, n
     after = standings(tx, judge, now=now)[sat.task]
     if after.state == "failed":
         name = agent_rows.identity(tx, examiner.agent)["name"]
-        text = (
-            f"{examiner.model} {after.told}. It was tried with questions whose answers we know, so that a weak model "
-        )
-        text += f"leaves nobody worse off than none. See what it may decide: agent-worker agent info {name}. To use "
-        text += "another model, name it under guard.model."
+        text = f"{examiner.model} {after.told}. It was tried with questions whose answers we know, so that a weak "
+        text += "model leaves nobody worse off than none. See what it may decide: "
+        text += f"agent-worker agent info {name}. To use another model, name it under guard.model."
         inbox.ask(tx, "judge", ref=judge, text=text, agent=examiner.agent, now=now)
     return after
 

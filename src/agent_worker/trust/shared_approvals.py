@@ -10,10 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
-from agent_worker.core.errors import Refused
+from agent_worker.core.errors import AgentWorkerError, Refused
 from agent_worker.database.database import Database, Transaction
 from agent_worker.trust import approval_rows
 from agent_worker.trust.approval_rows import ApprovalRecord
@@ -22,6 +21,7 @@ from agent_worker.trust.approvals import Approvals
 log = logging.getLogger(__name__)
 
 Change = Callable[[Approvals], object]
+Note = tuple[Path, Change]  #: where an agent has worked, and what that changes
 
 
 class SharedApprovals:
@@ -33,6 +33,9 @@ class SharedApprovals:
         self._loop = asyncio.get_running_loop()
         self._projects: dict[Path, str] = {}
         self._records: dict[str, ApprovalRecord] = {}
+        self._notes: dict[str, list[Note]] = {}  # of a project: noted here, and not seen in the database yet
+        self._looking = asyncio.Lock()  # what was read last is what was asked for last
+        self._settling: set[asyncio.Task[None]] = set()
         self._version = 0
 
     async def look(self, root: Path, project: str) -> None:
@@ -41,7 +44,8 @@ class SharedApprovals:
         await self.look_again(project)
 
     async def look_again(self, project: str) -> None:
-        self._keep(project, await self._database.of(project).read(approval_rows.stored))
+        async with self._looking:
+            self._keep(project, await self._database.of(project).read(approval_rows.stored))
 
     def of(self, root: Path) -> InDatabase:
         return InDatabase(self, root)
@@ -64,12 +68,24 @@ class SharedApprovals:
         if not is_ours:
             asyncio.run_coroutine_threadsafe(self._write(project, root, change), self._loop).result()
             return
-        # Nobody may wait here: what an agent has done is noted at once, and stored as soon as it can be.
-        noted = self.read(root)
-        change(noted)
-        self._keep(project, noted.written())
-        writing = self._database.of(project).write(self._changed, root, change)
-        writing.add_done_callback(partial(_complain, root))
+        # Nobody may wait here: what an agent has done is noted at once, and stored as soon as it can be. Until it is
+        # seen there it is part of whatever is read: a look that was under way knows nothing of it.
+        note = root, change
+        self._notes.setdefault(project, []).append(note)
+        self._keep(project, self.read(root).written())
+        task = asyncio.create_task(self._settle(project, note), name="approvals")
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    async def _settle(self, project: str, note: Note) -> None:
+        """Store a note, and let go of it once it was read. One that cannot be stored holds for as long as we do."""
+        try:
+            await self._database.of(project).write(self._changed, *note)
+            await self.look_again(project)
+        except AgentWorkerError as error:
+            log.error("what needs another approval in %s could not be stored: %s", note[0], error)
+        else:
+            self._notes[project].remove(note)
 
     async def _write(self, project: str, root: Path, change: Change) -> None:
         self._keep(project, await self._database.of(project).write(self._changed, root, change))
@@ -80,6 +96,10 @@ class SharedApprovals:
         return approval_rows.store(tx, approvals.written(), self.host)
 
     def _keep(self, project: str, record: ApprovalRecord) -> None:
+        for root, change in self._notes.get(project, ()):
+            noted = Approvals.read(record, self._place(root))
+            change(noted)
+            record = noted.written()
         self._records[project] = record
         self._version += 1
 
@@ -107,8 +127,3 @@ class InDatabase:
 def place_of(host: str, root: str) -> str:
     """A checkout, among those of all hosts."""
     return f"{host} {root}"
-
-
-def _complain(root: Path, written: asyncio.Future[ApprovalRecord]) -> None:
-    if not written.cancelled() and (error := written.exception()):
-        log.error("what needs another approval in %s could not be stored: %s", root, error)
