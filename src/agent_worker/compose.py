@@ -98,7 +98,7 @@ def _is_allowed(gate: Gate, registry: Registry, project: str, digest: str) -> bo
 
 
 def _tell_wait(waits: Waits, identity: RunIdentity, reason: str) -> None:
-    """A run waits for the program that has its functions, or waits no longer."""
+    """Show that a run waits for the program that has its functions, or waits no longer."""
     if reason:
         who = WaitingAgent(identity.project, identity.agent, identity.name, identity.workspace)
         waits.begin(who, "program", reason, seconds=GONE_FOR)
@@ -107,7 +107,7 @@ def _tell_wait(waits: Waits, identity: RunIdentity, reason: str) -> None:
 
 
 async def _end_quick(database: Database, host: str, clock: Clock, programs: Path | None) -> None:
-    """Agents without a file, and what programs kept for them, end with the process that knew them."""
+    """Erase agents without a file, and what programs kept for them: they end with the process that knew them."""
     with suppress(StorageFault):  # then the next start does it
         gone = await database.write(deletion.erase_quick, host, now=clock.micros())
         if gone:
@@ -125,7 +125,8 @@ async def open_runtime(
     tool_access: ToolAccess | None = None,
     redact: Redactor | None = None,
 ) -> AsyncIterator[Runtime]:
-    """`tool_access` is how coding programs reach our tools: without one there are none. `redact` knows more secrets.
+    """Open a runtime. `tool_access` is how coding programs reach our tools: without one they have none. `redact` knows
+    further secrets.
 
     However it is left, even by a cancellation and by another one while it closes, everything it began is ended first.
     """
@@ -200,7 +201,7 @@ async def _wired(
 
 
 def _indexes(settings: RuntimeSettings) -> Root | None:
-    """Where agents' indexes are when several hosts may see their folders; None: in those."""
+    """The folder for agents' indexes where several hosts may see the agents' folders; None: the index is in those."""
     return settings.trust.beneath(INDEXES) if settings.trust and _is_shared(settings) else None
 
 
@@ -210,7 +211,9 @@ async def _close_copies(personal: PersonalFiles, documents: DocumentCopies) -> N
 
 
 def _journal(settings: RuntimeSettings) -> RunJournal:
-    """In the daemon's home, or beside the database of who has none: where programs do not write."""
+    """The journal of runs that change agents' files: in the daemon's home, or beside the database, where programs do
+    not write.
+    """
     where = str(settings.database)
     beside = None if "://" in where or where == ":memory:" else Root(Path(where).parent)
     home = settings.trust or beside
@@ -304,7 +307,7 @@ async def _open_postgres(url: str, bus: Bus, redact: Redactor, here: str) -> Dat
 
 
 def _load_postgres() -> None:
-    """Its library is an extra, and whoever has no URL does not wait for it to be imported."""
+    """Import the PostgreSQL part, whose library is an extra and is not loaded where no URL names a server."""
     try:
         with taking_turns:
             importlib.import_module("agent_worker.database.postgres")

@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class NoSpace:
-    """There is work, and no space on the disk to do it."""
+    """There is work for the agent, but too little space on the disk to do it."""
 
     work: Pending
     reason: str
@@ -38,7 +38,7 @@ class NoSpace:
 
 @dataclass(frozen=True, slots=True)
 class Keyless:
-    """There is work, and no key to do it with."""
+    """There is work for the agent, but not the key that it needs."""
 
     work: Pending
     missing: NoKey
@@ -57,7 +57,7 @@ class Admission:
         self.key_pass = KeyPass(loop_context.limiter, lambda: self.settings.longest_wait)
 
     async def has_key(self) -> Later | bool | None:
-        """Whether the next piece of work has the key it needs. True: it has, as far as we can see."""
+        """Whether the key for the next piece of work is there. True also when nothing says that one is missing."""
         registry = self._loop_context.registry
         if not registry.lacks_key(self._fence.agent):
             return True
@@ -69,7 +69,9 @@ class Admission:
         return Keyless(found, missing) if missing else True
 
     async def ask_for_key(self, work: Pending, missing: NoKey) -> None:
-        """Put it before the person, once for each wait: it is closed when the key is there (service/providers.py)."""
+        """Put the missing key into the person's inbox, once for each wait; the item is closed when the key is there
+        (service/providers.py).
+        """
         wait = self.waits.of(self._fence.agent)
         reason = f"{missing.message}: {missing.hint}"
         self.wait(work, "key", reason)
@@ -77,7 +79,7 @@ class Admission:
             await self._write(run_end.ask_for_key, self._fence, work.workspace, missing.subject, reason)
 
     async def come_in(self, places: AsyncExitStack, worker: AgentRuntime) -> Later | bool | None:
-        """Pass the gate of the agent's key, for one request or until `places` end. True: we are in."""
+        """Pass the gate of the agent's key, for one request or until `places` end. True: the agent may go on."""
         key, limiter = worker.credential, self._loop_context.limiter
         if not key:
             return True
@@ -117,7 +119,7 @@ class Admission:
         entering: Coroutine[None, None, object],
         line_up: Callable[[Pending], Awaitable[float | None]],
     ) -> Later | bool | None:
-        """Wait for our turn, as long as there is work to wait for. True: it is our turn.
+        """Wait for the agent's turn, as long as there is work to wait for. True: its turn has come.
 
         `line_up` is told for which work, each time that may have changed, and says after how many seconds to ask it
         again.
@@ -178,7 +180,7 @@ class Admission:
 
     @property
     def longest_told(self) -> float:
-        """Seconds that work is ever told to wait; a gate adds a little to what was asked for."""
+        """The most seconds that work is told to wait: a gate adds a little to what the provider asked for."""
         return max(self.settings.longest_wait, LONGEST_GUESS) * (1 + SPREAD)
 
     async def sleep(self, seconds: float) -> None:
@@ -190,7 +192,7 @@ class Admission:
 
 
 async def _first_of(turn: asyncio.Future[object], arrived: asyncio.Event, clock: Clock, seconds: float | None) -> None:
-    """Until it is our turn, something arrives, or so many seconds are over (None: never)."""
+    """Wait until it is the agent's turn, something arrives, or so many seconds are over (None: never)."""
     either: set[asyncio.Future[Any]] = {turn, asyncio.ensure_future(sleep_unless(arrived, clock, seconds))}
     try:
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)

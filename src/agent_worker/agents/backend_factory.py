@@ -58,7 +58,7 @@ class BackendFactory:
     mocks: dict[str, MockModel] = field(default_factory=dict)
 
     def keep_secret(self, project: ProjectFiles) -> None:
-        """Know what the agents of a project are given by name, before anybody can say it."""
+        """Register the secrets that the agents of a project are given by name with the redactor, before any run."""
         keys = {agent.provider.key_variable or "" for agent in project.agents.values() if agent.provider}
         self.redact.register(secrets_in(self.keys.of(project.root), named=project.secret_variables | keys))
 
@@ -72,7 +72,9 @@ class BackendFactory:
         who: str = "",
         printed: Collection[str] = (),
     ) -> AgentKit:
-        """Blocks: it reads files and imports tools. Raises whatever is wrong with the definition."""
+        """Make the backend and the tools of an agent. Blocks: it reads files and imports tools. Raises whatever is
+        wrong with the definition.
+        """
         # What an agent is given by name is a secret, whatever the name. Known before anybody can say it.
         self.redact.register(secrets_in(os.environ, named=set(definition.env) - set(printed) - BASE))
         powers = powers_of_agent(definition, root, who=who)
@@ -94,7 +96,7 @@ class BackendFactory:
         return self.gate.held_back(project.root, allowances)
 
     def _require_again(self, definition: AgentDefinition, root: Path, who: str, *kinds: str) -> None:
-        """Check approvals once more: what was approved may have been changed since, by an agent too."""
+        """Check the approvals of an agent once more: an agent may have changed what was approved."""
         if not self.gate.is_open:
             powers = powers_of_agent(definition, root, who=who)
             self.gate.require(root, [power for power in powers if power.kind in kinds])
@@ -102,7 +104,9 @@ class BackendFactory:
     def _guarded(
         self, definition: AgentDefinition, root: Path, cwd: Path, who: str, check: Callable[[], None]
     ) -> Backend:
-        """Nothing to guard: who runs no program, and changes no file or only those of a copy of its own."""
+        """The backend of an agent, `Guarded` unless the agent runs no program and changes no file of the project
+        itself.
+        """
         backend = self._backend(definition, root, cwd, who)
         writes = definition.writes and cwd == root / definition.cwd
         if self.gate.is_open or not (writes or definition.is_program):
@@ -143,7 +147,7 @@ class BackendFactory:
         )
 
     def to_try(self, backend: str, model: str, place: Path) -> Backend:
-        """A backend of nobody's, to be tried out: the person asked for it, so it needs no approval."""
+        """A backend that belongs to no agent, for a person who tries it out: that needs no approval."""
         definition = AgentDefinition.model_validate(
             {"name": "probe", "backend": backend, "model": model or None, "prompt": {"system": "."}, "access": "read"}
         )
@@ -156,7 +160,9 @@ class BackendFactory:
         return partial(self.servers.tools, servers) if servers else None
 
     def _learner(self, definition: AgentDefinition, root: Path) -> Learner | None:
-        """What is learned with: the model that is named; without one, a cheap one of the agent's own provider."""
+        """The model that draws memories from runs: the one the definition names, else a cheap one of the agent's own
+        provider.
+        """
         wanted, model = definition.auto_memory, self._model(definition, root)
         named = wanted.model if wanted else None
         if named:
@@ -168,7 +174,7 @@ class BackendFactory:
         return ModelApi(self.catalogue, self._endpoint(definition, root), self.keys.of(root))
 
     def lacks_key(self, definition: AgentDefinition, root: Path) -> LacksKey | None:
-        """How to find out that work has to wait for a key; None where it never does."""
+        """A function that tells whether work has to wait for a key; None where it never does."""
         if not self.keys.can_wait or definition.backend == "mock":
             return None
         if definition.backend == "sdk":

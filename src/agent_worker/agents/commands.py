@@ -16,7 +16,9 @@ from agent_worker.workspaces import deliveries, workspace_rows, workspace_state
 
 
 def cancel(tx: Transaction, instruction: str, *, reason: str, now: int) -> str | None:
-    """End it now; nothing it does later counts. The run to be stopped, if one was at it."""
+    """Cancel an instruction: nothing that its run does later counts. Returns the run that is to be stopped, if there is
+    one.
+    """
     row = tx.one("select * from instruction where project = :project and id = :id", id=instruction)
     if row is None or row["state"] not in ("queued", "running", "waiting"):
         return None
@@ -39,7 +41,7 @@ def cancel(tx: Transaction, instruction: str, *, reason: str, now: int) -> str |
 
 
 def refuse_answer(tx: Transaction, run: str, *, reason: str, now: int) -> None:
-    """Whoever asked cannot use the answer, however often it was given: the work has failed, and this is told."""
+    """Record that the asker cannot use the answer of a run: its work has failed after all, and the person is told."""
     row = tx.one(
         """select i.* from run r join instruction i on i.project = :project and i.id = r.instruction
             where r.project = :project and r.id = :run and r.state = 'done'""",
@@ -58,7 +60,7 @@ def refuse_answer(tx: Transaction, run: str, *, reason: str, now: int) -> None:
 
 
 def answer(tx: Transaction, item: str, text: str, *, now: int) -> None:
-    """A person answered a question or an approval: whatever waited for it goes on."""
+    """Give a person's answer to a question or an approval to the work that waits for it, which goes on."""
     row = inbox.close(tx, item, state="answered", answer=text)
     work = str(row["ref"]).partition("/")[0]
     if not inbox.waits_for(tx, work):

@@ -43,7 +43,7 @@ def erase(tx: Transaction, me: Row, *, who: str = "user", now: int) -> None:
 
 
 def erase_quick(tx: WholeTransaction, host: str, *, now: int) -> list[Row]:
-    """Agents without a file end with the daemon, however that ended. Who they were."""
+    """Erase the agents without a file, which end with their daemon, however that ended; returns their rows."""
     gone = [me for project in project_rows.ids(tx) for me in agent_rows.quick(tx.of(project), host)]
     for me in gone:
         erase(tx.of(me["project"]), me, who="agent-worker", now=now)

@@ -25,7 +25,9 @@ class Enrolled:
 async def enrol(
     database: Database, project: ProjectFiles, quick: Mapping[str, AgentDefinition], host: str, *, now: int
 ) -> Enrolled:
-    """`host` is ours among those that share the database; '' when we are alone."""
+    """Find or make the ids of a project and its agents. `host` is our id among hosts that share the database; '' when
+    we are alone.
+    """
     here = await asyncio.to_thread(checkout_of, project, shared=bool(host))
     before = await database.read(project_rows.had_at, here)
     moved = "" if await asyncio.to_thread(is_at, before, here.identity) else before

@@ -68,7 +68,7 @@ class Standing:
 
     @property
     def told(self) -> str:
-        """For people."""
+        """How far the model has come, as a sentence for people."""
         decides = DECIDES[self.task]
         match self.state:
             case "open":
@@ -80,7 +80,7 @@ class Standing:
 
 
 def standing(task: Task, marks: Mapping[int, Mark]) -> Standing:
-    """By what was handed in so far, by paper."""
+    """How far a model has come with one kind of question, by the marks of the papers that it has answered."""
     exam = exams()[task]
     there = {number: mark for number, mark in marks.items() if number < len(exam.papers)}
     right, harmful = sum(mark.right for mark in there.values()), sum(mark.harmful for mark in there.values())
@@ -102,7 +102,9 @@ class Examiner:
     agent: str  #: whose work it is asked about: the person is told there
 
     async def standing(self, task: Task) -> Standing | None:
-        """None for a kind of question that decides nothing: what it says is checked, or stands beside its source."""
+        """How far the model has come with a kind of question. None for a kind that decides nothing: what the model says
+        is checked there, or stands beside its source.
+        """
         if task not in exams():
             return None
         found = await self.database.read(standings, judge_id(self.model, self.credential), now=self.clock.micros())
@@ -114,7 +116,7 @@ class Examiner:
 
 
 def judge_id(model: str, credential: str) -> str:
-    """A model at an address, for the papers as they are now."""
+    """The id of a model at an address together with the papers as they are now: new papers begin a new examination."""
     papers = "\0".join(paper.system + paper.prompt for exam in exams().values() for paper in exam.papers)
     return hashlib.sha256("\0".join((model, credential, papers)).encode()).hexdigest()[:32]
 
@@ -238,7 +240,9 @@ _ANSWERS: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = (
 
 @cache
 def exams() -> Mapping[Task, Exam]:
-    """By the kind of question. Who throws dice passes once in a hundred times; who errs once in seven, mostly."""
+    """The papers for each kind of question. Random answers pass once in a hundred times; a model that errs in one of
+    seven answers passes mostly.
+    """
     pairs = [_pairs_paper(PAIRS_AND_TRUTH[place : place + 3]) for place in range(0, len(PAIRS_AND_TRUTH), 3)]
     same = [_same_paper(truth, pair) for truth, pair in PAIRS_AND_TRUTH]
     probes = [_probe_paper(answer, some) for answer, some in _ANSWERS]

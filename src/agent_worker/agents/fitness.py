@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 def made_or_told(name: str, make: Callable[[], AgentKit]) -> AgentKit:
-    """The kit, or an error that a person can read."""
+    """The kit that `make` makes. Whatever it raises becomes an error that a person can read."""
     try:
         return make()
     except AgentWorkerError:

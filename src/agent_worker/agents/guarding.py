@@ -34,7 +34,9 @@ class FilesOwner:
 async def guarding(
     job: Assignment, worker: AgentRuntime, recording: RecorderContext, journal: RunJournal
 ) -> AsyncIterator[None]:
-    """What the program writes there itself is put back, kept apart, noted in the audit and told to the person."""
+    """Put back what a program writes into its agent's own files during a run, keep it apart, note it in the audit and
+    tell the person.
+    """
     writes_freely = worker.definition.edits_freely or bool(worker.definition.unsafe)
     if worker.home is None or not writes_freely:
         yield

@@ -160,7 +160,7 @@ class HostSignals:
             self._waits.hear({wait.agent: _as_known(wait) for wait in signals.waits})
 
     def overhear(self, payload: str) -> None:
-        """A piece of what is written on another host."""
+        """Publish here a piece of text that is being written on another host."""
         event = as_event(json.loads(payload), number=0)
         if event is not None:
             with self._from_elsewhere():
@@ -237,4 +237,4 @@ def _as_known(wait: WaitElsewhere) -> tuple[WaitingAgent, Waiting]:
 
 
 def _nothing() -> None:
-    """It has ended before."""
+    """Ends a watch that has ended before."""

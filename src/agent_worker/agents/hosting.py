@@ -90,7 +90,7 @@ class Hosting:
         return self.holds and self.me.labels.issuperset(required_by(agent.definition))
 
     def hesitation(self, runs: int) -> float:
-        """Seconds to wait before a claim: whoever has less to do is faster."""
+        """Seconds to wait before claiming an agent, so that the host with less to do gets it."""
         return min(LONGEST_HESITATION, runs * PER_RUN) if self._hosts > 1 else 0.0
 
     # --- beats --------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class Hosting:
             self._work = asyncio.create_task(self._see_to(beat), name="hosts")
 
     def _hold(self, age: float) -> None:
-        """The lease counts from when we asked for it."""
+        """Hold the lease, counted from when we asked for it."""
         if self._fence:
             self._fence.cancel()
         self._fence = asyncio.get_running_loop().call_later(max(0.0, FENCE - age), self._lose)
@@ -150,11 +150,11 @@ def required_by(definition: AgentDefinition) -> set[str]:
 
 
 async def _nothing(project: str) -> None:
-    """Nobody here opens projects: what was loaded holds."""
+    """Does nothing: nobody here opens projects, and what was loaded holds."""
 
 
 async def _nowhere(project: str, workspace: str) -> None:
-    """Nobody here opens workspaces."""
+    """Does nothing: nobody here opens workspaces."""
 
 
 def this_host(home: Path | None, labels: Collection[str]) -> Host:
@@ -197,7 +197,7 @@ def _place(home: Path | None) -> str:
 
 
 def _enter(tx: WholeTransaction, me: Host, *, now: int) -> int:
-    """Be one of the hosts; how many there are."""
+    """Become one of the hosts, and put back what dead ones ran; returns how many hosts there are."""
     host_rows.enter(tx, me)
     signal_rows.forget_gone(tx)
     recovery.recover(tx, me.id, shared=True, now=now)

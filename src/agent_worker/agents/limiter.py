@@ -244,4 +244,4 @@ def _itself(credential: str) -> str:
 
 
 def _to_nobody(key: str, seconds: float, refusals: int) -> None:
-    """There is no other host."""
+    """Tells nobody that a gate closed: there is no other host."""

@@ -138,7 +138,8 @@ class Loader:
             await put_back_after_kill(self._registry.journal, owners, database, now=self._clock.micros())
 
     async def _renew(self, loaded: LoadedProject, definitions: Mapping[str, AgentDefinition], held: Held) -> None:
-        """Register agents by these definitions; who cannot be used by his, by the last good one, with what is wrong.
+        """Register agents by these definitions. An agent that cannot be used by its new definition keeps the last good
+        one, with what is wrong.
 
         All together in each step, not one after the other: there may be thousands.
         """
@@ -176,7 +177,7 @@ class Loader:
         return found
 
     async def _with_conversations(self, loaded: LoadedProject, ready: Iterable[_Readied]) -> list[_Readied]:
-        """Keep their conversation files; a folder that came with a history of its own is gone on with."""
+        """Keep the conversation files of these agents; one that its folder brought along is continued."""
         able = [(each, each.worker.home) for each in ready if each.worker.is_fit and each.worker.home is not None]
         for each, home in able:
             self._log_files.watch(Target(loaded.id, None, each.worker.agent), home, CONVERSATIONS, written=each.written)
@@ -318,7 +319,7 @@ class Loader:
         has_home: bool = True,
         who: str = "",
     ) -> AgentRuntime:
-        """Ready to work, or able to say why not: the others work, and whoever writes to this one is told."""
+        """Make an agent ready to work, or able to say why it is not: the others work, and whoever writes to it is told."""
         project, cwd = loaded.project, (checkout or loaded.project.root) / definition.cwd
 
         def make() -> AgentKit:
@@ -367,7 +368,7 @@ class Loader:
 
 
 def _written_in(project: ProjectFiles, agent: str) -> str:
-    """The file of an agent, as messages name it; who is a value of a program has none."""
+    """The file of an agent, as messages name it; an agent that a program passed in has none."""
     return shown(project.agent_files[agent], project.root) if agent in project.agent_files else f"agent {agent}"
 
 
@@ -385,7 +386,7 @@ def _may_be_there(definition: AgentDefinition, folders: Collection[str] | None) 
 
 
 def _look_into(worker: AgentRuntime) -> int:
-    """Tidy up what a crash left in its folder, such as half a page of memory; how far its conversation goes."""
+    """Tidy up what a crash left in an agent's folder, such as half a memory file; how far its conversation goes."""
     assert worker.home is not None
     if worker.home.is_there:
         for kept in worker.home.sweep():

@@ -37,14 +37,14 @@ class Loop:
 
     @property
     def recorder(self) -> RunRecorder | None:
-        """Through which the run that is under way acts."""
+        """The recorder of the run that is under way; None between runs."""
         return self._steps.recorder
 
     def wake(self) -> None:
         self._admission.arrived.set()
 
     def settled(self, instruction: str) -> None:
-        """The person has answered what this work asked, or it was cancelled."""
+        """Note that the person has answered what this work asked, or that it was cancelled."""
         self._steps.asking.pop(instruction, None)
 
     def stop(self) -> None:

@@ -29,11 +29,11 @@ class RunOrigin:
             self.asks(step.reply)
 
     def asks(self, reply: Reply) -> None:
-        """A model asks for these calls: what they return was perhaps written by others."""
+        """Note that a model asks for these calls: what they return may have been written by others."""
         self.outside = self.outside or next((call.tool for call in reply.calls if self._is_foreign(call)), "")
 
     def reads_by(self, what: str) -> None:
-        """Note that the run has what it does from there."""
+        """Note the first thing, such as a tool, by which this run got words from outside."""
         self.outside = self.outside or what
 
     def hear(self, texts: Iterable[str]) -> None:
@@ -56,7 +56,7 @@ class RunOrigin:
             outside_words.mark(tx, run, texts)
 
     def note_result(self, tx: Transaction, call: Call, result: str) -> None:
-        """A tool of ours has shown something."""
+        """Note sentences from outside that one of our own tools has shown to the run."""
         if not self._is_foreign(call):
             self.hear(outside_words.among(tx, result))
 

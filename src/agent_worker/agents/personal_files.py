@@ -62,7 +62,7 @@ class PersonalFiles:
         self._watch = CopyWatch(clock, self.agree, self._agents, self._copies_of)
 
     async def close(self) -> None:
-        """Keep what was written last."""
+        """Stop following files, after what was written last is stored."""
         files.listeners.remove(self._note)
         self._unlisten()
         await self._watch.close()
@@ -91,23 +91,23 @@ class PersonalFiles:
             log.warning("the files of %s could not be merged with those of other hosts: %s", agent, error)
 
     async def begin(self, worker: AgentRuntime) -> None:
-        """A run begins: the agent remembers what it learned anywhere."""
+        """Bring an agent's files up to date before its run: it remembers what it learned on any host."""
         await self.agree(worker.agent)
         if worker.home is not None:
             self._log_files.catch_up(Target(worker.project, None, worker.agent))
 
     async def keep(self) -> None:
-        """Until all that one of us wrote is kept."""
+        """Store every file that was written on this host and is not in the database yet."""
         for agent in [agent for agent, written in list(self._written.items()) if written > self._kept.get(agent, 0)]:
             await self.agree(agent)
 
     async def bring_all(self, project: str) -> None:
-        """A project was opened: write what is kept of its agents."""
+        """Write the stored files of a project's agents to this host, when the project is opened."""
         for agent in await self._database.of(project).read(personal_rows.owners):
             await self.agree(agent)
 
     def forget(self, agent: str) -> None:
-        """The agent is deleted. Its folder stays as it is."""
+        """Stop keeping the files of an agent that was deleted. Its folder stays as it is."""
         if copies := self._copies.pop(agent, None):
             self._places.pop(copies.root.location(), None)
         self._written.pop(agent, None)

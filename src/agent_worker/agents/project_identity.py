@@ -28,7 +28,7 @@ _SCHEMES = ("https", "http", "ssh", "git", "git+ssh")
 
 
 def checkout_of(project: ProjectFiles, *, shared: bool) -> Checkout:
-    """Reads files. `shared`: the database is one that several hosts have."""
+    """The checkout that a project's directory is. Reads files. `shared`: several hosts have the database."""
     root, name = str(project.root), project.definition.name
     if not shared:
         return Checkout(root, name)

@@ -193,14 +193,16 @@ def context(brief: Brief) -> Section | None:
 
 
 def _others(brief: Brief) -> str:
-    """A crowd is not named whole: it would push out the rules that stand behind it."""
+    """The names of the other members. A crowd is not named whole: it would push out the rules that follow."""
     names = [name for name in brief.members if name != brief.name]
     more = len(names[NAMES:]) + brief.members_left_out
     return ", ".join(names[:NAMES]) + (f" and {plural(more, 'other')} (team_members lists them)" if more else "")
 
 
 def mark(brief: Brief) -> Section | None:
-    """The one thing of ours that is new in each run: not in the system part, which providers know again."""
+    """The section that names the run's mark, the only text of ours that is new in each run: in the system part it would
+    keep providers from finding that in their cache.
+    """
     text = f"What others wrote stands between «{brief.mark}» and «/{brief.mark}» in this message."
     return Section("mark", text, limit=100, source="agent-worker")
 

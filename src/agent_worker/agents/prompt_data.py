@@ -95,7 +95,7 @@ def gather(tx: Transaction, job: Assignment, worker: AgentRuntime) -> PromptData
 
 
 def _with_origin(tx: Transaction, data: PromptData) -> PromptData:
-    """What came from outside keeps its label, through however many runs it was passed on."""
+    """The data with its label: what came from outside keeps it, through however many runs it was passed on."""
     brief, data = data.brief, replace(data, outside_known=outside_words.any_known(tx))
     lines = [*brief.thread, *brief.digest, *brief.inbox]
     outside = run_rows.from_outside(tx, [brief.cause, *(line.run for line in lines)])
@@ -141,7 +141,9 @@ def _in_workspace(tx: Transaction, brief: Brief, job: Assignment, workspace: str
 
 
 def _without_workspace(data: PromptData) -> PromptData:
-    """What it was asked and no more: it is alone there, and is told of no channel."""
+    """The data for a member that does not know its workspace, as in a session with it alone: what was asked and no
+    more.
+    """
     return replace(data, brief=replace(data.brief, workspace=None, members=(), roles=(), digest=(), digest_left_out=0))
 
 
@@ -190,7 +192,9 @@ class PromptMemory:
 
 
 def prompt_memory(worker: AgentRuntime, about: str, now: datetime) -> PromptMemory:
-    """Reads files: call it in a thread. A file that cannot be read is said in the prompt, it does not stop the work."""
+    """What the agent remembers that may enter its prompt. Reads files: call it in a thread. A file that cannot be read
+    is named in the prompt, and does not stop the work.
+    """
     defined = worker.definition.soul.record()
     told = project_instructions(worker.root, worker.definition.cwd) if worker.definition.project_instructions else ()
     known = replace(_remembered(worker, about, now), soul=defined, project=told)

@@ -147,7 +147,7 @@ class PromptTexts:
         return OutgoingPrompt(prompt.manifest, prompt.mark, sections, told, stored)
 
     def _remember(self, job: Assignment, outgoing: OutgoingPrompt, written: asyncio.Future[StoredTexts]) -> None:
-        """What is on disk now need not be written again today."""
+        """Remember that these texts are stored: they need not be written again today."""
         if written.cancelled() or written.exception():
             return  # whoever waits for it is told
         made, who = written.result(), _recipient(job)

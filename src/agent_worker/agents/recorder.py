@@ -233,8 +233,9 @@ class RunRecorder:
             return await self._database.write(self._record.note, place, call, Result(text, ok=False))
 
     async def _leave_to(self, place: CallPosition, call: Call) -> Result | None:
-        """Ask the person about a call: None when they said yes, a result when they said no. Until then the work
-        rests."""
+        """Ask the person about a call: None when they said yes, a result when they said no. Until then the work is
+        suspended.
+        """
         digest = call_digest(self._job.name, call)
         if await asyncio.to_thread(self._recording.always, self._job.project, digest):
             return None
@@ -295,7 +296,9 @@ class CallSlot:
     rests: bool = False  #: it waits for a person
 
     async def comes(self) -> None:
-        """If one of those before waits for a person, so does this: it may build on what that one does."""
+        """Wait until the calls before this one are over. If one of them waits for a person, so does this: it may build
+        on that one's effect.
+        """
         for turn in self.before:
             await turn.over.wait()
             if turn.rests:
@@ -310,7 +313,9 @@ class CallOrder:
 
     @asynccontextmanager
     async def take(self, *, alone: bool) -> AsyncGenerator[CallSlot]:
-        """A turn comes after all those taken before if it is `alone`, else after those that are."""
+        """Take a turn: one that is `alone` comes after all that were taken before it, any other after those that are
+        alone.
+        """
         mine = CallSlot(alone, [turn for turn in self._taken if alone or turn.alone])
         self._taken.append(mine)
         try:

@@ -58,7 +58,9 @@ class LazyKit:
         self.made: AgentKit | None = None
 
     def get(self) -> AgentKit:
-        """Blocks the first time: it reads files and imports tools. Raises AgentWorkerError when it cannot be made."""
+        """The kit. Blocks the first time: it reads files and imports tools. Raises AgentWorkerError when it cannot be
+        made.
+        """
         with self._making:
             if self.made is None:
                 self.made = self._make()
@@ -171,7 +173,7 @@ class Registry:
                     everywhere[workspace] = change(worker)
 
     def has(self, agent: str, definition: AgentDefinition) -> bool:
-        """Is it here already, with its files and just this definition, and nothing was wrong with it?"""
+        """Whether this agent is registered with its files and exactly this definition, and nothing was wrong with it."""
         known = self.own(agent)
         return known is not None and known.definition == definition and known.home is not None and not known.trouble
 
@@ -187,7 +189,7 @@ class Registry:
         return workspace is None or workspace in self._workers.get(agent, {})
 
     def worker(self, agent: str, workspace: str | None = None) -> AgentRuntime:
-        """The agent as it works there; as it works by itself; as it works in the only place where it lives."""
+        """The agent as it works in a workspace; else as it works by itself; else in the only place it has."""
         everywhere = self._workers.get(agent)
         if everywhere is None:
             raise NotFound(f"agent {agent} has no definition here")

@@ -30,9 +30,10 @@ def after(
     longest: float = LONGEST_WAIT,
     tries: int = Transient.retries,
 ) -> Retry | GiveUp:
-    """What to do when this happened, after `failures` earlier ones and `waited` of the `longest` seconds in line.
+    """What to do after a failure, given `failures` earlier ones and `waited` of the `longest` seconds spent waiting for
+    the model.
 
-    `tries` are in all, of what may pass by itself and says nothing else.
+    `tries` is how often something is tried in all that may pass by itself and does not set its own number.
     """
     if isinstance(failure, Exhausted):
         return GiveUp("incomplete")
@@ -65,5 +66,7 @@ RESTARTS_ALLOWED = 5  # within the window; one more and the agent stays in error
 
 
 def too_many(crashes: list[float], now: float) -> bool:
-    """Crashes at these monotonic times: is it time to stop trying? The window slides."""
+    """Whether a loop that crashed at these monotonic times has crashed too often to be started again. The window
+    slides.
+    """
     return sum(1 for at in crashes if now - at < RESTART_WINDOW) > RESTARTS_ALLOWED

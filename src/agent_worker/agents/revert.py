@@ -64,7 +64,7 @@ def _take_back(tx: Transaction, run: Descent, held: Held, *, now: int) -> None:
 
 
 def _silence(tx: Transaction, run: Descent, held: Held, *, now: int) -> None:
-    """What it said in its workspace: messages, questions put to the vote, reasons of votes, its status."""
+    """Take back what a run said in its workspace: messages, proposals, reasons of votes, its status."""
     assert run.workspace
     posted = channel.hold_back(tx, run.workspace, run.run)
     for message in posted:
@@ -81,7 +81,7 @@ def _silence(tx: Transaction, run: Descent, held: Held, *, now: int) -> None:
 
 
 def _withdraw(tx: Transaction, workspace: str, message: str, held: Held, *, now: int) -> list[Row]:
-    """A question put to the vote. One that is open is cancelled; what was decided is for people to judge."""
+    """Take back a proposal: an open one is cancelled; what was decided is for people to judge."""
     proposal = store.announced_by(tx, workspace, message)
     if proposal is None:
         return []
@@ -96,7 +96,7 @@ def _withdraw(tx: Transaction, workspace: str, message: str, held: Held, *, now:
 
 
 def _cancelled(tx: Transaction, run: Descent) -> list[int]:
-    """Proposals that the run itself ended: everybody was told its reason."""
+    """The numbers of the proposals that the run itself cancelled: everybody was told its reason."""
     rows = tx.all(
         """select arguments from call
             where project = :project and work = :work and run = :run and tool = 'team_proposal_cancel' and ok = 1""",
@@ -107,7 +107,7 @@ def _cancelled(tx: Transaction, run: Descent) -> list[int]:
 
 
 def _resources(tx: Transaction, run: Descent) -> Iterator[str]:
-    """Texts that a run kept: those of its long messages, and those it made by tool."""
+    """The ids of texts that a run kept: those of its long messages, and those it made by tool."""
     for row in tx.all(
         """select resource from message
             where project = :project and workspace = :workspace and run = :run and resource is not null""",

@@ -71,9 +71,8 @@ class Assignment:
 
 
 def said_in(job: Assignment) -> tuple[tuple[str, str], ...]:
-    """Who asks for this work, and in which words. Only what a person says directly is surely theirs:
-
-    in a channel they may quote, and a kickoff stands in a file of the repository.
+    """Who asks for this work, and in which words. Only what a person says directly is surely their own: in a channel
+    they may quote, and a kickoff stands in a file of the repository.
     """
     return tuple((_speaker(item), item.text) for item in job.taken)
 
@@ -111,7 +110,7 @@ Taken = Assignment | NotYet | Suspect | None
 
 
 def look(tx: Transaction, agent: str, *, now: int, longest: float = LONGEST_WAIT) -> Pending | NotYet | None:
-    """What `begin` would take, without taking it. For who has to wait, and does not want to for nothing."""
+    """What `begin` would take, without taking it. For a loop that has to wait, and should not wait for nothing."""
     me = agent_rows.identity(tx, agent)
     first = None if _takes_nothing(me) else tx.one(queue.HEAD, agent=agent)
     return None if first is None else _not_yet(first, now, longest) or _pending(first)
@@ -273,7 +272,7 @@ def pause_at(tx: Transaction, me: Row, work: Instruction, stop: Reached, *, now:
 
 
 def hold_run(tx: Transaction, job: Assignment) -> None:
-    """Prove that the loop is the one, and that nobody has ended its run."""
+    """Prove that this loop still holds its agent, and that nobody has ended its run."""
     if not agent_rows.holds(tx, job.fence, run=job.run):
         raise Fenced(f"run {job.run} is over, or its agent is run by another loop now")
 
@@ -291,7 +290,7 @@ def keep_step(
 
 
 def _spent_up(tx: Transaction, job: Assignment, terms: Terms, *, now: int) -> Reached | None:
-    """Runs and hops were counted when the run began; only its money can have grown since."""
+    """The limit that the money of this run has reached, if any. Runs and hops were counted when it began."""
     spent = limits.spent(tx, job.account, hop=0, fruitless=0, now=now)
     return limits.reached(_with_granted(tx, job.workspace, terms.limits).money_only, spent)
 
@@ -344,12 +343,12 @@ def charge_lesson(tx: Transaction, job: Assignment, reply: Reply, model: str, *,
 
 
 def charge_lost(tx: Transaction, job: Assignment, usage: Usage, model: str, *, now: int) -> None:
-    """Charge for an answer beside the work, or one that came to nothing. Whoever may write now: the money is gone."""
+    """Charge for an answer beside the work, or one that came to nothing. No fence is asked for: the money is gone."""
     limits.charge(tx, job.account, _charge(job, -1, model, usage.plausible), now=now)
 
 
 def charge_judged(tx: Transaction, job: Assignment, usage: Usage, model: str, *, now: int) -> None:
-    """Charge a small question about the work. Whoever may write now: the money is gone."""
+    """Charge a small question about the work. No fence is asked for: the money is gone."""
     limits.charge_judged(tx, job.account, _charge(job, -1, model, usage.plausible), now=now)
 
 

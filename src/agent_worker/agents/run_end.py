@@ -82,7 +82,7 @@ def put_back(
     now: int,
     ageing: Ageing,
 ) -> None:
-    """Back to its lane with its completed steps: something more urgent came, or we are stopping."""
+    """Put a run's work back into its lane with its completed steps: something more urgent came, or we are stopping."""
     hold_run(tx, job)
     queue.put_back(tx, job.run, preempted=preempted, ageing=ageing)
     _leave(tx, job, "yielded", why, now=now)
@@ -142,7 +142,7 @@ def _close(tx: Transaction, job: Assignment, state: str, why: str, *, now: int) 
 
 
 def _let_go(tx: Transaction, job: Assignment, *, now: int) -> None:
-    """Nobody works on it now: what it was given can be given again, and its agent is free."""
+    """Free the agent of a run that is over: what the run was given can be given again."""
     deliveries.take_back(tx, job.run)
     agent_rows.rest(tx, job.fence.agent, now=now)
 

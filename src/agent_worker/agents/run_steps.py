@@ -67,7 +67,7 @@ class RunSteps:
         self._own_soul = False  # of the run that is under way: its agent is more than its definition says
 
     async def do(self, begun: Begun) -> bool:
-        """False: nothing else was queued when it ended, and whatever is queued later is told to us."""
+        """Do one run. False: nothing else was queued when it ended, and whatever is queued later is announced to us."""
         job, worker = begun.job, self.worker(begun.job.workspace)
         terms = self.terms(job.workspace)
         try:
@@ -351,7 +351,7 @@ def _refuse_empty(reply: Reply, recorder: RunRecorder, tools: Collection[str]) -
 
 
 def _is_cancelled(error: BaseException) -> bool:
-    """Does somebody want us to end? A backend or a tool may also raise this without anybody's having asked for it."""
+    """Whether somebody asked this task to end. A backend or a tool may also raise CancelledError unasked."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and bool(task.cancelling())
 

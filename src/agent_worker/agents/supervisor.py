@@ -112,7 +112,7 @@ class Supervisor:
 
     @contextmanager
     def visited(self, guest: ProbeSink) -> Iterator[None]:
-        """While this lasts there is a run that no agent has: a backend is being tried out."""
+        """Let a run be known, while this lasts, that belongs to no agent: a backend is being tried out."""
         self._guests[guest.run] = guest
         try:
             yield
@@ -147,7 +147,7 @@ class Supervisor:
             await _ended(late)
 
     def _end_all(self) -> None:
-        """Our lease may be over: nothing goes on here that another host may have begun."""
+        """End all loops, because our lease may be over: nothing goes on here that another host may have begun."""
         for task in self._tasks.values():
             task.cancel()
 
@@ -172,7 +172,9 @@ class Supervisor:
         return loop.workspace if loop and loop.run else None
 
     async def leaves(self, agent: str, workspace: str) -> None:
-        """Until its work there is put away: a run that is done, or was cancelled, may still be ending its processes."""
+        """Wait until an agent has put away its work in a workspace: a run that is done or cancelled may still be ending
+        its processes.
+        """
         loop = self._loops.get(agent)
         if loop and loop.workspace == workspace:
             await loop.free.wait()
@@ -262,7 +264,7 @@ class Supervisor:
                 self.waits.end(agent)
 
     async def _claimed(self, project: str, agent: str) -> Fence | None:
-        """The right to run an agent; None when another host has it, or was faster."""
+        """The fence of an agent that we may run; None when another host has it, or was faster."""
         if self.hosting:
             await self._loop_context.clock.sleep(self.hosting.hesitation(self._busy()))
             await self.hosting.refresh(project)
@@ -277,7 +279,7 @@ class Supervisor:
         return sum(loop.run is not None for loop in self._loops.values())
 
     async def _released(self, fence: Fence) -> bool:
-        """Whether its loop may end: alone it only ends with us, or when it is dismissed."""
+        """Whether an agent's loop may end: on a host that is alone it ends with the host, or when it is dismissed."""
         return self.hosting is None or await self._store(fence.project, agent_rows.release, fence)
 
     def _goes_on(self, agent: str) -> bool:
@@ -324,7 +326,7 @@ class Supervisor:
 
 
 async def _ended(tasks: set[asyncio.Task[None]]) -> None:
-    """Cancelled, and gone. A tool of somebody else's may hold on to its run: then it is left behind."""
+    """Cancel tasks, and wait until they are gone. One that a tool holds on to is left behind after a while."""
     for task in tasks:
         task.cancel()
     if tasks:
@@ -334,7 +336,7 @@ async def _ended(tasks: set[asyncio.Task[None]]) -> None:
 
 
 def _with_work(tx: WholeTransaction) -> list[str]:
-    """The agents that have work. Those that were interrupted come first: there may not be slots for all at once."""
+    """The agents that have work, those that were interrupted first: there may not be slots for all at once."""
     found = [row for project in project_rows.ids(tx) for row in _queues(tx.of(project))]
     return [row["agent"] for row in sorted(found, key=lambda row: (-row["tried"], row["since"], row["agent"]))]
 

@@ -61,7 +61,9 @@ def judge_of(worker: AgentRuntime, guard: GuardModel) -> JudgeTerms:
 
 
 def credential_of(definition: AgentDefinition, model: str | None, root: Path | None) -> str:
-    """Names the key with which an agent asks a model, and the project whose keys it is one of. '': it asks none."""
+    """The name of the key with which an agent asks a model, together with the project it is from. '': the agent asks
+    none.
+    """
     if not model:
         return ""
     provider, name = definition.provider, split_model(model)[0] or ""
@@ -71,7 +73,7 @@ def credential_of(definition: AgentDefinition, model: str | None, root: Path | N
 
 
 def shared_key(credential: str, environment: Callable[[Path | None], Mapping[str, str]]) -> str:
-    """What its gate is known by, on all hosts: the same where the key is the same, which it does not tell.
+    """The name of a key's gate on all hosts: the same where the key is the same, and without giving the key away.
 
     Whoever shares a key shares its rate limit, from whatever project; `environment` has the keys of each.
     """

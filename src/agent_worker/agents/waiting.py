@@ -117,7 +117,7 @@ class Waits:
 
 
 def for_person(item: Row) -> Waiting:
-    """The wait that an open item of the inbox is."""
+    """The wait of an agent for an open item of the inbox."""
     return Waiting("person", item["text"], item["at"], command=command_for(item))
 
 

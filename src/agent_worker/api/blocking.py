@@ -20,7 +20,7 @@ P = ParamSpec("P")
 
 
 class Waiter(Protocol):
-    """Whoever can await something for a program that does not."""
+    """Something that can await a coroutine for a program that does not await."""
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T: ...
 
@@ -93,7 +93,7 @@ class LoopThread:
         self._stopped = False
 
     def start(self) -> None:
-        """Apart from making it: whoever is interrupted meanwhile has something to stop."""
+        """Start the thread. Not done in `__init__`: a caller who is interrupted meanwhile has something to stop."""
         self._thread.start()
         self._ready.wait()
 
@@ -144,7 +144,7 @@ class LoopThread:
 
 
 async def _ended() -> None:
-    """Cancel what is left, and wait for it."""
+    """Cancel the tasks that are left in this loop, and wait until they have ended."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()

@@ -152,7 +152,7 @@ class ConnectedDoor:
             items = await self._anew(operation, arguments)
 
     async def _anew(self, operation: str, arguments: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-        """The daemon that we knew may be gone: the second try finds the one that is there, or starts it."""
+        """Call an operation, a second time where the first finds no daemon: that finds or starts the one to ask."""
         try:
             return await self._streamed(operation, arguments)
         except Lost:
@@ -237,7 +237,7 @@ def _keys() -> dict[str, str]:
 
 
 def _may_be_repeated(operation: str, arguments: dict[str, Any]) -> bool:
-    """Asked again after a break, does it happen once?"""
+    """Whether an operation that is asked for again after a break happens only once."""
     method, _ = ROUTES[operation]
     return (
         method in ("GET", "PUT")
@@ -247,7 +247,7 @@ def _may_be_repeated(operation: str, arguments: dict[str, Any]) -> bool:
 
 
 def _route(operation: str, arguments: dict[str, Any]) -> tuple[str, str, Any]:
-    """Method, path with its arguments, and body."""
+    """The method, the path with its arguments, and the body for an operation."""
     method, path = ROUTES[operation]
     rest = dict(arguments)
     for name in [name for name in arguments if f"{{{name}}}" in path]:

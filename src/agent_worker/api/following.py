@@ -43,7 +43,9 @@ async def run_team(workers: Follows, team: str, message: str | None, tag: str, p
 async def follow_agent(
     workers: Follows, agent: str, text: str, key: str, *, leaves: bool, brief: bool = False
 ) -> AsyncIterator[StreamEvent]:
-    """`leaves`: it ends where the work waits for a person. `brief`: nothing is told before the end."""
+    """Ask an agent, and yield what happens. With `leaves` it ends where the work waits for a person, with `brief`
+    nothing is told before the end.
+    """
     request = {"agent": agent, "message": text, "key": key, "leaves": leaves, "brief": brief}
     request["project"] = workers.project
     async with closing_stream(await workers.follow("run", **request)) as items:
@@ -91,7 +93,7 @@ async def _event(workers: Follows, data: dict[str, Any]) -> StreamEvent:
 
 
 def for_program(error: AgentWorkerError, project: str) -> AgentWorkerError:
-    """An error as a program is told it: where a person has not said yes, what the program's author can do."""
+    """An error as a program is told it: for a missing approval, with what the program's author can do."""
     if not isinstance(error, Untrusted):
         return error
     yes = f"to look at it and approve it, in {project}: agent-worker trust"
@@ -124,5 +126,5 @@ async def close_stream(items: AsyncIterator[Any]) -> None:
 
 
 async def next_of(items: AsyncIterator[T]) -> T | None:
-    """The next; None at the end."""
+    """The next of these items; None at the end."""
     return await anext(items, None)

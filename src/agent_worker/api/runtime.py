@@ -77,7 +77,9 @@ def _home_of_person() -> Root | None:
 async def open_service(
     project: LocalProject, home: Path | None, clock: Clock | None, program: str, make: MakeCall
 ) -> AsyncIterator[Service]:
-    """What was running when an earlier process ended goes on: for values, when they are handed over again."""
+    """Open a runtime and its service. What was running when an earlier process ended goes on: for values, once they are
+    passed in again.
+    """
     gate, keys = await asyncio.to_thread(lambda: (project.gate(clock or SystemClock()), _home_of_person()))
     settings = RuntimeSettings(gate=gate, keys=keys)
     if home is not None:

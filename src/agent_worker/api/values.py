@@ -186,7 +186,7 @@ def with_script(agent: Agent, *script: Mapping[str, Any]) -> Agent:
 
 
 def _names(agent: str, tools: Sequence[ToolLike]) -> list[Any]:
-    """Tools as a file names them."""
+    """Tools by the names that a file would give them."""
     found: list[Any] = []
     for each in tools:
         match each:
@@ -232,7 +232,7 @@ def _refuse_present(file: Path) -> None:
 
 
 def _write_new(file: Path, written: Mapping[str, Any]) -> Path:
-    """JSON is YAML: quoting and special characters need no thought."""
+    """Write a definition into a new file. Values are written as JSON, which is YAML: quoting needs no thought."""
     _refuse_present(file)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in written.items()))

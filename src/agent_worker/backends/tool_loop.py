@@ -61,7 +61,7 @@ def _past(reply: Reply, results: Sequence[Result]) -> PastStep:
 
 
 async def _all_ended(*awaited: Awaitable[Any]) -> list[Any]:
-    """The first error, but only when all have ended: what raised must not leave its neighbours running alone."""
+    """Wait for all tasks, then raise the first error: what raised must not leave its neighbours running alone."""
     results = await asyncio.gather(*awaited, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):

@@ -149,7 +149,7 @@ def _tell_definition(found: dict[str, Any]) -> None:
 
 
 def _tell_judged(judged: dict[str, Any] | None) -> None:
-    """What a model decided about it; nothing is said where rules do."""
+    """Print what a model decided about an agent; nothing where only rules decide."""
     if judged is None:
         return
     cost = f"{plural(judged['tokens'], 'token')}, {usd(judged['usd'], judged['estimated'])}"
@@ -163,7 +163,7 @@ def _tell_judged(judged: dict[str, Any] | None) -> None:
 
 
 def _tell_learned(learned: dict[str, Any] | None) -> None:
-    """What it drew from its runs by itself; nothing is said of one that never did and does not."""
+    """Print what an agent learned from its runs by itself; nothing for one that never did and does not."""
     if learned is None or not (learned["with_model"] or learned["count"]):
         return
     cost = f"{plural(learned['requests'], 'request')}, {usd(learned['usd'], learned['estimated'])}"

@@ -90,7 +90,7 @@ def _tell_round(name: str, made: dict[str, Any], as_json: bool) -> None:
 
 
 def _marks(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """What else is different, beside where it stands and what it says."""
+    """What else a round changes in an entry, beside its place and its words."""
     skip = ("file", "key", "value")
     new = {name: value for name, value in after.items() if value != before[name] and name not in skip}
     told = [f"{name} {', '.join(value) if isinstance(value, list) else value}".rstrip() for name, value in new.items()]

@@ -87,7 +87,9 @@ def with_approval(workflow: str, work: Callable[[], Iterator[T]]) -> Iterator[T]
 
 
 def offer_limits(workflow: str) -> None:
-    """What waits and forbids nothing is offered where nothing else has to be asked, and told otherwise."""
+    """Offer to approve settings that forbid nothing while they wait, such as limits; where nobody can be asked, name
+    the command.
+    """
     try:
         whose = subject(workflow)
         pending_approvals = call("GET", "/trust", **whose, project=here())
@@ -185,7 +187,7 @@ def can_ask() -> bool:
 
 
 def confirm(pending_approvals: Sequence[dict[str, Any]]) -> None:
-    """Show each, or what changed in it, and ask. No ends the command."""
+    """Show each pending approval, or what changed in it, and ask. A no ends the command."""
     show_pending(pending_approvals)
     if not click.confirm("\nAllow it, as it is now?", err=True):
         raise Untrusted("you have not approved it, so nothing was done", hint="agent-worker trust")

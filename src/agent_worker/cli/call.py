@@ -66,7 +66,7 @@ def kept_if_it_ends(where: str) -> Iterator[None]:
 
 
 def is_answered() -> bool:
-    """Is what this command works with from a daemon?"""
+    """Whether a daemon has answered this command."""
     return _answered[0]
 
 
@@ -96,7 +96,7 @@ def here() -> str:
 
 
 def part(text: str) -> str:
-    """A name as a piece of a path."""
+    """A name as one segment of a URL's path."""
     return quote(text, safe="")
 
 

@@ -104,19 +104,19 @@ class Console:
         self.say(*(paint(line, colour) if colour else line for line in lines))
 
     def complain(self, error: AgentWorkerError) -> None:
-        """What went wrong, and what to do, while something is followed."""
+        """Print what went wrong and what to do, while something is followed."""
         self.tell(f"error: {error.message}", "red")
         if error.hint and error.hint not in error.message:
             self.tell(f"  hint: {error.hint}")
 
     def below(self, *lines: str) -> None:
-        """What stands below them now."""
+        """Set the lines that change, below those that stay."""
         if self.is_live and lines != self._below:
             self._below = lines
             self._redraw()
 
     def prompt(self, text: str | None) -> None:
-        """What is asked for in the last line; with None nothing is, and keys wait for the next time."""
+        """Set what is asked for in the last line; with None nothing is asked, and keys are kept for the next time."""
         if self.takes_keys and text != self._prompt:
             self._prompt, self._typed, self._laid_aside = text, self._typed or self._laid_aside, ""
             if text is not None:
@@ -187,7 +187,7 @@ class Console:
         self._rows = len(lines)
 
     def _input(self) -> str:
-        """The end of what is typed, if it is longer than the line."""
+        """The last line: the prompt, and the end of what was typed if all of it does not fit."""
         prompt = cut(self._prompt or "", self.columns // 2)
         shown = self._typed
         while cells(shown) > self.columns - cells(prompt):
@@ -255,7 +255,7 @@ class _Pump:
         threading.Thread(target=self._read, args=(events,), daemon=True).start()
 
     def taken(self) -> Iterator[ServerEvent]:
-        """What has come by now. Raises what has ended it."""
+        """What has come by now. Raises what ended the stream."""
         os.read(self.stirred, 4096)
         over = self.is_over  # looked at before the last of it is taken
         while self._taken:

@@ -175,7 +175,7 @@ def exit_code(final: Mapping[str, Any]) -> int:
 
 
 def _asked(address: str, message: str, *, leaves: bool = False) -> Iterator[ServerEvent]:
-    """What comes of a question. That it was accepted is known when this returns."""
+    """Ask an agent; its events. The question is accepted when this returns."""
     events = stream("POST", "/run", agent=address, message=message, project=here(), leaves=leaves)
     return chain([next(events)], events)
 
@@ -261,7 +261,7 @@ def _refuse_channel(address: str) -> None:
 
 
 def _check_running(address: str) -> Mapping[str, Any]:
-    """The team that has this channel, if somebody works there."""
+    """The team that has this channel. Raises NotRunning where nobody works there."""
     parse_address(address)
     team: Mapping[str, Any] = call("GET", f"/workflows/{part(address[1:])}", project=here())  # or there is none
     if team["state"] not in ("running", "paused"):
@@ -271,7 +271,7 @@ def _check_running(address: str) -> Mapping[str, Any]:
 
 
 def _with_pipe(message: str) -> str:
-    """The message, and what came through a pipe: what it is about."""
+    """The message, with what came through a pipe added to it."""
     if message == "-":
         return sys.stdin.read()
     given = _piped()
@@ -279,7 +279,7 @@ def _with_pipe(message: str) -> str:
 
 
 def _piped() -> str:
-    """What stands in a pipe or a file that is our input. Who gives us a pipe and nothing in it is not waited for."""
+    """The text that comes through a pipe or a file as our input. A pipe with nothing in it is not waited for."""
     try:
         kind = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError):
@@ -378,7 +378,7 @@ def _goes_on(console: Console, text: str) -> bool:
 
 
 def _message(text: str) -> str | None:
-    """What is to be said; None for a command, or nothing."""
+    """The message that a typed line is; None for a command, or an empty line."""
     text = text.strip()
     if text.startswith("//"):
         return text[1:]

@@ -66,7 +66,7 @@ def _limits_that_wait(path: Path) -> list[str]:
 
 
 def _too_short(variables: Iterable[str]) -> list[str]:
-    """Values that are given to agents and cannot be told from honest words."""
+    """A sentence for each secret that is too short to be recognised, and so is not taken out of texts."""
     from agent_worker.core.redaction import SHORTEST
 
     short = [name for name in sorted(variables) if 0 < len(os.environ.get(name, "").strip()) < SHORTEST]
@@ -77,7 +77,7 @@ def _too_short(variables: Iterable[str]) -> list[str]:
 
 
 def _check_elsewhere(source: str) -> tuple[list[Problem], str, list[str]]:
-    """Fetched by the daemon, which keeps what it fetches."""
+    """Check a workflow that is not on this machine: the daemon fetches it, and keeps what it fetches."""
     found = call("GET", "/workflows", project=here(), file=source)[-1]
     return (
         [],

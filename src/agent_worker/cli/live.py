@@ -135,7 +135,7 @@ def follow(
     heard: Callable[[str | None], bool] | None = None,
     prompt: str | None = None,
 ) -> Mapping[str, Any]:
-    """Show what happens, and take answers to what is asked, to the end; the last record.
+    """Show what happens until it ends, and take answers to what is asked; returns the last record.
 
     Lines that answer nothing are for `heard`, which says whether to go on, and are prompted for with `prompt`.
     """

@@ -162,7 +162,7 @@ def main() -> None:
 
 
 def _open_what_is_closed() -> None:
-    """Whoever closed our output (`>&-`) does not want to see it."""
+    """Open /dev/null in place of an output that was closed (`>&-`): whoever closed it does not want to see it."""
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
 

@@ -131,7 +131,7 @@ def search(question: tuple[str, ...], at: str | None, limit: int, as_json: bool)
 
 
 def _tell_under_way(at: str) -> int:
-    """What was said to an agent and is not in the conversation yet, because it has not been answered; how many."""
+    """Print what was said to an agent and is not in the conversation, as it is not answered; returns how many."""
     if "@" in at:
         return 0  # a channel has every message from the moment it is sent
     queue = call("GET", f"/agents/{part(at)}", project=here())["queue"]
@@ -167,7 +167,7 @@ def _tell(line: dict[str, Any]) -> None:
 
 
 def _lines(line: Mapping[str, Any]) -> list[str]:
-    """On a terminal drawn and wrapped; the first of them stands behind the name."""
+    """A message as lines: on a terminal drawn and wrapped, the first of them behind the name."""
     columns = terminal_columns()
     if columns is None:
         return clean(for_people(line)).splitlines()

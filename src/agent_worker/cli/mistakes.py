@@ -101,7 +101,7 @@ def pointed(error: AgentWorkerError, typed: Sequence[str]) -> AgentWorkerError:
 
 
 def _again(slip: Slip, typed: Sequence[str]) -> str:
-    """What was typed, with another name in place of the one that is not there."""
+    """The line that was typed, with the name that was probably meant in place of the one that does not exist."""
     place = re.compile(rf"(^|[@:]){re.escape(slip.typed)}($|[@:.])", re.IGNORECASE)
     at = next((n for n, word in enumerate(typed) if place.search(word)), None)
     if at is None:
@@ -112,7 +112,9 @@ def _again(slip: Slip, typed: Sequence[str]) -> str:
 
 
 def unforeseen(error: Exception) -> AgentWorkerError:
-    """An error of ours. Mostly the answer of a daemon that another version of this program has started."""
+    """An error that we did not expect, as one for people. Mostly it comes of a daemon that another version of this
+    program has started.
+    """
     what = f"it has no {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
     if is_answered():
         told = f"the daemon's answer is not what this version expects ({what})"
@@ -203,7 +205,7 @@ def _with(option: str, meant: str) -> str:
 
 
 def _usage(ctx: click.Context) -> str:
-    """How the command is typed, without what may be left out: behind what is wrong."""
+    """How the command is typed, without optional parts; shown after what is wrong."""
     needed = [
         each.type.choices[0] if isinstance(each.type, click.Choice) else each.make_metavar(ctx)
         for each in ctx.command.params

@@ -45,7 +45,7 @@ def echo(text: str = "", *, err: bool = False) -> None:
 
 
 def clean(text: str) -> str:
-    """Nothing in it can move the cursor, change colours or hide: what would, is shown as what it is."""
+    """The text made safe for a terminal: what would move the cursor, change colours or hide is shown as an escape."""
     return UNSAFE_ON_A_TERMINAL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
@@ -81,7 +81,7 @@ def is_json_option(command: F) -> F:
 
 
 def tell(sentence: str, as_json: bool, **facts: Any) -> None:
-    """What was done, in a sentence; for scripts with its facts."""
+    """Print what was done: a sentence for people, its facts for scripts."""
     tell_json({**facts, "told": sentence}) if as_json else echo(clean(sentence))
 
 
@@ -96,7 +96,7 @@ def tell_json(value: object) -> None:
 
 
 def tell_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, empty: str = "") -> None:
-    """Aligned columns. What a terminal is too narrow for stands beneath its row."""
+    """Print aligned columns. Cells that a narrow terminal has no room for stand beneath their row."""
     if not rows:
         return echo(empty or "nothing")
     from agent_worker.cli.table import table_lines
@@ -150,7 +150,7 @@ def usd(amount: float, estimated: bool = False) -> str:
 
 
 def waits(reason: str, waiting: Mapping[str, Any] | None) -> str:
-    """Why; and if it waits, since when, until when if that is known, and what to type."""
+    """Why an agent does not work; if it waits, since when, until when if that is known, and what to type."""
     if waiting is None:
         return reason
     until = f", until {_time(waiting['until'])}" if waiting["until"] else ""

@@ -128,7 +128,7 @@ class Page:
         return self._text(line.lstrip(), first=indent, again=indent)
 
     def _text(self, text: str, *, first: str = "", again: str | None = None, base: Style = "") -> list[str]:
-        """Words with a beginning of their own: what follows stands beneath the words, not beneath the mark."""
+        """Draw words after a mark such as a bullet: further lines stand beneath the words."""
         again = " " * cells(first) if again is None else again
         lines = _flow(_spans(text, base), max(self._columns - cells(first), 10), taken=self._first)
         self._first = 0
@@ -156,7 +156,7 @@ def _spans(text: str, base: Style = "") -> list[Span]:
 
 
 def _flow(spans: Iterable[Span], columns: int, *, taken: int = 0) -> list[list[Span]]:
-    """Words into lines. A word is kept whole where a line can hold it; between wide characters a line may break."""
+    """Break words into lines. A word is kept whole where a line can hold it; between wide characters a line may break."""
     lines: list[list[Span]] = [[]]
     room = max(columns - taken, 0)
     for word, gap in _words(spans):
@@ -198,7 +198,7 @@ def _words(spans: Iterable[Span]) -> Iterator[tuple[list[Span], bool]]:
 
 
 def _hard(text: str, columns: int, *, first: int | None = None) -> list[str]:
-    """Pieces that fit, cut anywhere but inside one character."""
+    """Cut a text into pieces that fit, anywhere but inside one character."""
     if cells(text) <= (columns if first is None else first):
         return [text]
     parts, part, room = list[str](), "", columns if first is None else first

@@ -74,7 +74,7 @@ class Questions:
             echo(clean(in_one_line(item)), err=True)
 
     def look(self) -> None:
-        """Ask, if there is something to ask and nothing is being asked: after what has happened before was shown."""
+        """Ask the next open question, unless one is being asked. Called after what happened before was shown."""
         if self._open and not self._asking:
             self._ask()
 

@@ -89,7 +89,7 @@ def run(
 
 
 def _tell_unknown(message: str | None, members: Sequence[str]) -> None:
-    """Whom the person called on who is not there; the message is said all the same."""
+    """Say which names the message called on that are no members; it is sent all the same."""
     if unknown := find_mentions(message or "", members, sender="user").unknown:
         echo(clean(nobody_named(unknown, members)), err=True)
 
@@ -260,7 +260,7 @@ def _set(target: str, action: str, as_json: bool) -> None:
 
 
 def _either(wanted: dict[str, Any], ask: Callable[[dict[str, Any]], Iterator[T]]) -> Iterator[T]:
-    """What comes of the workflow of this name; with a message, an agent may be called so instead."""
+    """What comes of the workflow of this name; with a message, the name may also be an agent's."""
     try:
         yield from ask(wanted)
     except NotFound as error:

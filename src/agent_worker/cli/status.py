@@ -48,7 +48,9 @@ def ls(target: str | None, as_json: bool) -> None:
 
 
 def _agents_and_teams(found: dict[str, Any]) -> None:
-    """Where workflows define their own agents there may be no other: then the workflows are what there is."""
+    """Print the agents, then the workflows. Where workflows define their own agents there may be no others: then only
+    the workflows.
+    """
     if found["agents"] or not (found["instances"] or found["workflows"] or found["broken"]):
         _agents(found["agents"])
     _teams(found, first=not found["agents"])

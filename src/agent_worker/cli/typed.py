@@ -62,7 +62,7 @@ def _targets() -> list[str]:
 
 
 def nearly_an_address(word: str) -> str | None:
-    """The address that a single word is, or nearly is; None if it is something to say."""
+    """The address that a single word is, or nearly is; None if it seems to be a message."""
     if "@" in word and not any(map(str.isspace, word)):
         return word
     if not NAME.fullmatch(word):
@@ -86,5 +86,5 @@ def only_target(command: str, behind: str = "") -> str:
 
 
 def running() -> list[dict[str, Any]]:
-    """The instances of this project that run."""
+    """The instances of this project that run or are paused."""
     return [one for one in call("GET", "/instances", project=here()) if one["state"] in ("running", "paused")]

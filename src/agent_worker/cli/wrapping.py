@@ -40,12 +40,14 @@ def cells(text: str) -> int:
 
 
 def held_together(text: str, columns: int) -> str:
-    """So that no line breaks inside a command that fits into one: whoever copies it has all of it."""
+    """The text with spaces inside a command made unbreakable, if the command fits into a line: whoever copies it gets
+    all of it.
+    """
     return _WITHIN.sub(lambda found: found[0].replace(" ", _NO_BREAK) if cells(found[0]) <= columns else found[0], text)
 
 
 def let_go(line: str) -> str:
-    """The same line as it is shown."""
+    """The line with the spaces that `held_together` made unbreakable turned into plain ones again."""
     return line.replace(_NO_BREAK, " ")
 
 

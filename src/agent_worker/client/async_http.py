@@ -114,7 +114,7 @@ class AsyncClient:
             self._kept.append(wire)
 
     async def stream(self, method: str, path: str, body: object = None) -> AsyncIterator[dict[str, Any]]:
-        """Events, as the objects that they are: all that happen once this has returned."""
+        """The events of a stream, as JSON objects: all that happen once this has returned."""
         with _explained(self.found):
             wire = await self._asked(method, path, body, {"Accept": "text/event-stream"})
         return self._events(wire)
@@ -130,7 +130,7 @@ class AsyncClient:
         self._keep(wire)
 
     async def _asked(self, method: str, path: str, body: object, extra: dict[str, str]) -> _Wire:
-        """A connection on which this was asked, and is about to be answered."""
+        """Ask on a proven connection; returns that connection, from which the answer can be read."""
         content = None if body is None else json.dumps(body).encode()
         wire = self._take() or await self._proven()
         try:
@@ -169,7 +169,7 @@ class AsyncClient:
 
 
 class _explained:
-    """Tell what goes wrong on the way as a sentence with the next command."""
+    """Turns what goes wrong on the way to the daemon into a sentence with the next command."""
 
     def __init__(self, found: DaemonFile) -> None:
         self._where = authority(found.host, found.port)

@@ -254,9 +254,9 @@ def connect(
     command: Sequence[str] = COMMAND,
     patience: float = _START_PATIENCE,
 ) -> Client:
-    """The running daemon; if there is none it is started, by one of all who want it.
+    """The running daemon; if there is none, one of all who want it starts it.
 
-    In the shell of a program that works as an agent it is neither: commands of the person are not the agent's.
+    Refused in the shell of a program that works as an agent: the person's commands are not the agent's to use.
     """
     if os.environ.get(RUN_TOKEN):
         raise Refused(
@@ -312,7 +312,9 @@ def where(found: DaemonFile) -> str:
 
 
 def looks_like_ours(host: str, port: int) -> bool:
-    """Whether a daemon of ours, of whatever user and home, seems to listen there. Good for a sentence, no proof."""
+    """Whether a daemon of ours, of whatever user and home, seems to listen there. Good enough for a sentence to people;
+    it proves nothing.
+    """
     with suppress(OSError, _Later):
         wire = HttpSocket(host, port, within=1.0)
         try:
@@ -332,7 +334,9 @@ class _Later(Exception):
 
 
 def _patiently(ask: Callable[[], T]) -> T:
-    """What whoever answers says may not be true: so neither the number of tries nor a wait is left to it."""
+    """Ask again while the daemon says that it is busy. How often and how long is decided here: the answer may be a
+    stranger's.
+    """
     for _ in range(_TRIES):
         try:
             return ask()
@@ -377,7 +381,7 @@ def _health(wire: HttpSocket, nonce: str) -> dict[str, Any]:
 
 @contextmanager
 def _explained(found: DaemonFile, within: float) -> Iterator[None]:
-    """Tell what goes wrong on the way as a sentence with the next command."""
+    """Turn what goes wrong on the way to the daemon into a sentence with the next command."""
     try:
         yield
     except _Stranger:

@@ -72,7 +72,7 @@ class DaemonHolder:
 
 
 def come_from() -> dict[str, str]:
-    """What a command sends along that an agent has started: the run, whose limits hold for what it asks."""
+    """The headers by which a command that an agent started names its run, whose limits hold for what it asks."""
     run = os.environ.get(RUN_VARIABLE, "")
     return {RUN_HEADER: run} if _WORD.fullmatch(run) else {}
 
@@ -102,7 +102,7 @@ def make_home(path: Path) -> Path:
 
 
 def check_home(path: Path) -> None:
-    """Nobody else may have prepared this directory, write to it, or look into it."""
+    """Refuse a directory that somebody else prepared, may write to, or may look into."""
     try:
         directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
@@ -254,7 +254,7 @@ def proof(token: str, *, nonce: str, port: int, instance: str) -> str:
 
 
 def is_strong(token: str) -> bool:
-    """Long enough for 256 bits, fit for a header, and not one word over and over."""
+    """Whether a token is long enough for 256 bits, fit for a header, and not one word over and over."""
     return _TOKEN.fullmatch(token) is not None and len(set(token)) >= 16
 
 

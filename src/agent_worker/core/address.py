@@ -52,7 +52,9 @@ class WorkspaceName:
 
 
 def as_written(text: str) -> tuple[str, str | None]:
-    """The workflow and the tag of `workflow:tag`; None where no tag is written, which need not mean `main`."""
+    """Workflow and tag as they stand in `workflow:tag`; the tag is None where none is written, which need not mean
+    `main`.
+    """
     workflow, colon, tag = text.partition(":")
     return workflow, tag if colon else None
 

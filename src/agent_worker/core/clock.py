@@ -101,7 +101,7 @@ class TestClock:
         await waiting
 
     def jump(self, by: timedelta) -> None:
-        """Someone set the wall clock; nobody who sleeps notices."""
+        """Set the wall clock, as a person might; nobody who sleeps notices."""
         self._jumped += by
 
     def next_wake(self) -> float | None:
@@ -128,7 +128,7 @@ async def settle(rounds: int = 20) -> None:
 
 
 async def sleep_until(clock: Clock, due: datetime | None, *, or_when: asyncio.Event) -> None:
-    """Until a time (None: for ever) or an event. Returns early at times: look at the clock again."""
+    """Sleep until a time (None: for ever) or an event. May return early: look at the clock again."""
     # At most an hour: a wall clock that was set back or a machine that slept must not delay it for long.
     await sleep_unless(or_when, clock, None if due is None else min((due - clock.now()).total_seconds(), 3600.0))
 

@@ -133,7 +133,9 @@ class UnknownSchema(StorageFault):
 
 
 class Closed(NotRunning, StorageFault):
-    """Whoever asks is told that it does not run any more; for whoever works here there is nothing left to do."""
+    """The database was closed. A caller is told that the daemon is not running; for our own tasks there is nothing left
+    to do.
+    """
 
 
 class NotNow(StorageFault):
@@ -175,7 +177,9 @@ class Transient(BackendFailure):
 
 
 class Overloaded(Transient):
-    """Waiting for it does not use up tries: all users of the credential wait together."""
+    """The backend asked us to come back later. Waiting for that does not use up tries: all users of the credential wait
+    together.
+    """
 
     code = "overloaded"
 
@@ -185,7 +189,7 @@ class Overloaded(Transient):
 
 
 class EmptyAnswer(Transient):
-    """Tried once more: the prompt then says so."""
+    """The model said nothing, and had done nothing. It is asked once more, with a word about it in the prompt."""
 
     code = "empty_answer"
     retries = 2
@@ -197,7 +201,9 @@ class Permanent(BackendFailure):
 
 
 class NoKey(Permanent):
-    """`subject` is what `agent-worker key set` takes: a provider, or a variable."""
+    """The key that a model needs is not there. `subject` is what `agent-worker key set` takes: a provider, or a
+    variable.
+    """
 
     code = "no_key"
 
@@ -229,7 +235,7 @@ _NO_MORE = {errno.EMFILE, errno.ENFILE}
 
 
 def trouble_of(error: OSError) -> Unwritable | TooBusy | None:
-    """What to tell of a disk that did not take what was written. None: it is not the disk, so it may be our mistake."""
+    """The error for a disk that did not take what was written. None: it is not the disk, so it may be our mistake."""
     named = isinstance(error.filename, str) and error.filename.startswith("/")  # else a name of ours that says nothing
     where = f" ({error.filename})" if named else ""
     if error.errno in _FULL:

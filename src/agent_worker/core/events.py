@@ -53,7 +53,7 @@ _POSITION = pattern(r"e_([0-9a-f]{1,15})")
 
 
 def position_of(number: int) -> str:
-    """What a client is told of an event's place, and gives back: a text that means something only here."""
+    """The place of an event, as an opaque text that clients give back."""
     return f"e_{number:x}"
 
 
@@ -242,7 +242,7 @@ class Talked(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonalFileChanged(Event):
-    """Told only where several hosts share the files of agents."""
+    """A file of an agent changed. Told only where several hosts share the files of agents."""
 
     event = "personal_file"
     agent: str
@@ -369,8 +369,9 @@ class Bus:
         self._waiting: list[Callable[[], None]] = []
 
     def when_closed(self, tell: Callable[[], None]) -> Callable[[], None]:
-        """Call `tell` when the bus closes, since nothing that is waited for will happen then. The returned function
-        ends that."""
+        """Call `tell` when the bus closes, because whatever is waited for will not happen then. The returned function
+        cancels that.
+        """
         self._waiting.append(tell)
         return lambda: self._waiting.remove(tell) if tell in self._waiting else None
 
@@ -380,8 +381,9 @@ class Bus:
             tell()
 
     def listen(self, listener: Callable[[E], None], *kinds: type[E]) -> Callable[[], None]:
-        """Call `listener` with every event of these kinds (of all, if none is named) from now on; the returned function
-        ends that."""
+        """Call `listener` with every event of these kinds (of all, if none is named) from now on. The returned function
+        cancels that.
+        """
         entry = (listener, kinds or (Event,))
         self._listeners.append(entry)
         self._hearing.clear()
@@ -394,7 +396,8 @@ class Bus:
 
     def listen_about(self, agent: str, listener: Callable[[Event], None]) -> Callable[[], None]:
         """Call `listener` with every event that names this agent or none: what others do costs it nothing. The returned
-        function ends that."""
+        function cancels that.
+        """
         self._by_agent.setdefault(agent, []).append(listener)
 
         def end() -> None:

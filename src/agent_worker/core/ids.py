@@ -16,7 +16,7 @@ _high, _written = -1, ""  # the upper digits of the last id, and how they are wr
 
 
 def new_id(kind: str) -> str:
-    """Unique everywhere; two made in this process compare in the order they were made. Not a secret."""
+    """A new id, unique everywhere; two made in this process compare in the order they were made. Not a secret."""
     global _last, _high, _written
     now = time.time_ns() // 1_000_000
     with _lock:

@@ -47,7 +47,9 @@ def _family(kind: str, hints: str, pattern: str, sign: str = "") -> Family:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """Made when it is first needed: most are never, and all of them take longer than a command may to start."""
+    """The compiled pattern, made when it is first needed: most never are, and all of them would slow down every
+    command.
+    """
     return re.compile(pattern, re.ASCII)
 
 
@@ -68,7 +70,7 @@ _STOP = r"(?![A-Za-z0-9+/_=-])"
 
 
 def _by_chance(letters: str, size: int) -> str:
-    """What follows looks as if dice had made it: it has a digit, or capitals together among small letters.
+    """A look-ahead that what follows is random: it has a digit, or capitals together among small letters.
 
     The second, because in one of thirty keys with twenty characters all are letters.
     """
@@ -77,7 +79,7 @@ def _by_chance(letters: str, size: int) -> str:
 
 
 def _however(words: str) -> str:
-    """Hints for words that are written in any of these ways: token, Token, TOKEN."""
+    """Hints for these words in each usual case: token, Token, TOKEN."""
     return " ".join(each for word in words.split() for each in (word, word.title(), word.upper()))
 
 

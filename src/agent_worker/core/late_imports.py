@@ -26,10 +26,10 @@ def soon(module: str) -> None:
 
 @contextmanager
 def for_good() -> Iterator[None]:
-    """Import something large without collections of garbage.
+    """Import something large with garbage collection off, and keep it out of later collections.
 
-    A library is up to a million objects that live as long as the process. A collection that walks over them stops
-    every thread for a tenth of a second, during the import and at any time after it, and finds nothing.
+    A library is up to a million objects that live as long as the process. A collection that walks over them stops every
+    thread for a tenth of a second, during the import and at any time after it, and finds nothing.
     """
     known, collecting = len(sys.modules), gc.isenabled()
     gc.disable()

@@ -89,7 +89,7 @@ def _standard(cls: type, name: str) -> Any:
 
 
 def _initialiser(cls: type, *, frozen: bool) -> Any:
-    """`__init__`. The standard library would make four other functions with it."""
+    """Make `__init__` alone. The standard library would make four other functions with it."""
     known: dict[str, Any] = {"put__": object.__setattr__, "unset__": _NONE}
     plain, body, by_name = ["self"], ["pass"], list[str]()
     for field in dataclasses.fields(cls):
@@ -128,7 +128,7 @@ def _not_deleted(self: object, name: str) -> None:
 
 
 def _state(self: Any) -> list[Any]:
-    """How an object is copied: the usual way sets each field, which a frozen one refuses."""
+    """The fields of an object, for copying it: the usual way sets each field, which a frozen object refuses."""
     return [getattr(self, each.name) for each in dataclasses.fields(self)]
 
 

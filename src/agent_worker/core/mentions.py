@@ -32,10 +32,10 @@ class Mentions:
 
 
 def find_mentions(text: str, members: Collection[str], *, sender: str, quoted: Sequence[Span] = ()) -> Mentions:
-    """`quoted` are the parts of the text that are not the writer's own words, such as filled-in values.
+    """Whom a text calls on. `quoted` are the parts of it that are not the writer's own words, such as filled-in values.
 
-    They can neither call on anyone nor, by a stray back-tick, hide a call that the writer made. An `@` that the
-    writer put before such a part is the writer's call.
+    They can neither call on anyone nor, by a stray back-tick, hide a call that the writer made. An `@` that the writer
+    put before such a part is the writer's call.
     """
     if "@" not in text:
         return Mentions()
@@ -63,12 +63,12 @@ def find_mentions(text: str, members: Collection[str], *, sender: str, quoted: S
 
 
 def nobody_named(unknown: Iterable[str], members: Iterable[str]) -> str:
-    """What whoever called on somebody who is no member is told."""
+    """The notice for a sender who called on somebody that is no member."""
     return f"nobody here is called {', '.join(unknown)}; the members are: {', '.join(f'@{name}' for name in members)}"
 
 
 def nobody_called(members: Iterable[str]) -> str:
-    """What whoever sent a message that woke nobody is told."""
+    """The notice for a sender whose message woke nobody."""
     *others, last = [f"@{name}" for name in members]
     here = f"{', '.join(others)} and {last} are here" if others else f"{last} is here"
     return f"nobody was called on; {here}"

@@ -63,7 +63,9 @@ def check_url(url: str, *, allow_local: bool = False) -> str:
 
 
 def check_address(host: str, address: IPAddress, *, allow_local: bool = False) -> None:
-    """BadInput when the address is not one of the public Internet. Link-local ones (metadata) are never allowed."""
+    """Raise BadInput for an address that is not on the public Internet. Link-local ones (metadata)
+    are never allowed.
+    """
     real = _innermost(address)
     if real.is_link_local or real.is_multicast or real.is_unspecified:
         raise BadInput(f"{host} is {real}, which is not a server's address")
@@ -90,14 +92,14 @@ def host_of(url: str) -> str:
 
 @lru_cache(_REMEMBERED)
 def is_local(url: str) -> bool:
-    """Does the address lie in the local network, by its text?"""
+    """Whether a URL leads into the local network, judged by its text."""
     host = host_of(url)
     address = literal(host)
     return not _innermost(address).is_global if address else _is_local_name(host)
 
 
 def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
-    """The user's proxy. A client that is handed a transport no longer looks for it."""
+    """The user's proxy for a URL, because a client that is handed a transport does not look for it itself."""
     host, scheme = host_of(url), url.split(":", 1)[0]
     address = literal(host)
     if host == "localhost" or (address and address.is_loopback):

@@ -47,7 +47,7 @@ def plain_values(fields: Mapping[str, tuple[Any, Any]], given: Mapping[str, Any]
 
 
 def _is(hint: Any, value: Any) -> bool:
-    """Is the value surely of this type, so that nothing has to be done to it?"""
+    """Whether a value surely has this type, so that nothing has to be converted."""
     if hint is Any:
         return True
     if isinstance(hint, type) and hint in _NAMES:

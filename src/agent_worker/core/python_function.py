@@ -85,7 +85,7 @@ class PythonFunction:
 
 
 def described(error: BaseException) -> str:
-    """An error of somebody else's code, for whoever reads what came of it."""
+    """An error that somebody else's code raised, as a short text."""
     text = f"{type(error).__name__}: {error}"
     return text if len(text) <= 1000 else f"{text[:999]}…"
 
@@ -96,7 +96,7 @@ def not_understood(reference: str, error: Exception) -> BadInput:
 
 
 def _described_as(name: str, parameters: list[inspect.Parameter], hints: dict[str, Any]) -> Callable[..., Any]:
-    """A stand-in with the parameters of a function: what a signature is read from."""
+    """A stand-in with the parameters of a function, from which `Signature` can be made."""
 
     def stand_in() -> None: ...
 
@@ -120,7 +120,7 @@ def _hints(called: Callable[..., Any], signature: inspect.Signature, reference: 
 
 
 def _carried(raised: BaseException) -> Exception:
-    """What a future can carry to the loop without stopping it."""
+    """An exception that a future can carry to the loop without stopping the loop."""
     if isinstance(raised, Exception) and not isinstance(raised, StopIteration):
         return raised
     return RuntimeError(described(raised))

@@ -90,7 +90,7 @@ class Redactor:
 
 
 def _is_suspect(text: str) -> bool:
-    """Is there a hint of any family? Asked of everything that is stored, so as plainly as can be."""
+    """Whether a text has a hint of any family. Asked of everything that is stored, so it is kept fast."""
     for character, hints in _HINTS_BY_CHARACTER:
         if character in text and _has_one(hints, text):
             return True
@@ -137,7 +137,7 @@ class Passage:
         return self._redact(ready)
 
     def end(self) -> str:
-        """The rest of the passage, which is whole now."""
+        """The rest of the text, which is whole now."""
         ready, self._held = self._held, ""
         return self._redact(ready)
 
@@ -205,7 +205,7 @@ def _in_addresses(value: str) -> Iterator[str]:
 
 
 def _in_base64(value: bytes) -> Iterator[str]:
-    """The characters that are the same wherever it begins: by itself, or after what else is encoded with it."""
+    """The base64 of a value, without the characters that depend on what is encoded before and after it."""
     for before in range(3):
         whole = b64encode(bytes(before) + value).decode()
         changed_by_what_follows = 0 if (before + len(value)) % 3 == 0 else 4
@@ -228,7 +228,7 @@ def redacted(value: Any, redact: Callable[[str], str]) -> Any:
 
 
 def _between_markers(text: str, change: Callable[[str], str]) -> str:
-    """What was redacted before is not looked at again: a secret may read like a part of a marker."""
+    """Change a text between its redaction markers: a secret may read like a part of a marker."""
     if "[redacted:" not in text:
         return change(text)
     pieces = _MARKER.split(text)

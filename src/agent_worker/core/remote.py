@@ -52,7 +52,9 @@ class Remote:
 
     @property
     def is_commit(self) -> bool:
-        """Nobody can change what this is. A short id is none: a branch may be called so."""
+        """Whether the version is a full commit id, which nobody can change. A short one does not count: a branch may be
+        called so.
+        """
         return _COMMIT.fullmatch(self.ref) is not None
 
     @property
@@ -80,7 +82,7 @@ class Fetched:
 
 
 def is_remote(text: str) -> bool:
-    """Is this meant to be fetched? Whether it is well-formed is another question."""
+    """Whether a text is meant as the address of a remote, well-formed or not."""
     return text.lower().startswith(("github:", "git+"))
 
 
@@ -93,7 +95,7 @@ def parse_remote(text: str) -> Remote:
 
 
 def looks_like(one: str, other: str) -> bool:
-    """Whether a hasty reader takes these two names for one another."""
+    """Whether a hasty reader may take one of these names for the other."""
     return one != other and _skeleton(one) == _skeleton(other)
 
 

@@ -106,7 +106,7 @@ def adapter_of(kind: type[T]) -> TypeAdapter[T]:
 
 
 def read_json(adapter: TypeAdapter[Any], text: str) -> tuple[Any, str]:
-    """The value that a text holds; and what is wrong with it, if something is."""
+    """The value in a JSON text, and a sentence about what is wrong with it, if something is."""
     try:
         return adapter.validate_json(text), ""
     except ValidationError as error:
@@ -130,7 +130,7 @@ def _default(value: Any, none: Any) -> Any:
 
 
 def _fits(value: Any) -> bool:
-    """Does the database take it, as far as numbers go?"""
+    """Whether the database can hold the numbers in a value."""
     if isinstance(value, list):
         return all(map(_fits, value))
     return not isinstance(value, int) or -_LARGEST <= value < _LARGEST

@@ -24,7 +24,9 @@ _MAKE = f"create table {FILES} (name text primary key, content blob not null)"
 
 
 def copy(connection: apsw.Connection, target: Path, files: Mapping[str, bytes] | None = None) -> None:
-    """Whole and on the disk when this returns, or not there. It reads one moment and holds up no writer."""
+    """Copy the database as of one moment, without holding up a writer. The copy is whole and on the disk when this
+    returns, or not there.
+    """
     unfinished = target.with_name(target.name + UNFINISHED)
     unfinished.unlink(missing_ok=True)
     os.close(os.open(unfinished, NEW_FILE, 0o600))
@@ -40,7 +42,7 @@ def copy(connection: apsw.Connection, target: Path, files: Mapping[str, bytes] |
 
 
 def put(unfinished: Path, target: Path) -> None:
-    """Give the backup its name, with everything on the disk."""
+    """Give a finished backup its name, once everything is on the disk."""
     with unfinished.open("rb") as file:
         sync(file.fileno())  # SQLite does not
     unfinished.rename(target)

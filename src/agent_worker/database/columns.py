@@ -160,7 +160,7 @@ def _written(tokens: Sequence[str]) -> tuple[str, Written]:
 
 
 def _list(tokens: Sequence[str], at: int) -> tuple[list[list[str]], int]:
-    """What stands between parentheses, divided at its commas, and where it ends."""
+    """The items between parentheses, divided at their commas, and where the list ends."""
     if tokens[at] != "(":
         raise ValueError("no list")
     depth, items = 0, [[]]  # type: tuple[int, list[list[str]]]

@@ -23,11 +23,11 @@ class Statements(Protocol):
     """SQL in a transaction. Parameters are named, `:like_this`."""
 
     def run(self, sql: str, **values: object) -> None:
-        """Have a statement made before whatever comes next. If it fails, that is told by then, or by the commit."""
+        """Run a statement before whatever comes next. If it fails, that is raised by then, or by the commit."""
         ...
 
     def changed(self, sql: str, **values: object) -> int:
-        """Make a statement; how many rows it changed. Whoever need not know takes `run`, which nobody waits for."""
+        """Run a statement; how many rows it changed. Use `run` where that does not matter: nobody waits for it."""
         ...
 
     def one(self, sql: str, **values: object) -> Row | None: ...

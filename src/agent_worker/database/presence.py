@@ -42,7 +42,7 @@ class Presence:
         self._log = _size(_status(self._paths[1]))
 
     def after_commit(self) -> str:
-        """`gone`, after we wrote the log ourselves: as it is now, it is right."""
+        """As `gone`, and note the log as we wrote it: as it is now, it is right."""
         files = [_status(path) for path in self._paths]
         self._log = _size(files[1])
         return self._gone(files)
@@ -195,7 +195,9 @@ def count_commit(connection: apsw.Connection) -> None:
 
 
 def never_before(connection: apsw.Connection, commits: int) -> None:
-    """Let a database that takes another's place count on from there: so that an older copy of either is noticed."""
+    """Let a database that takes another's place continue its count of commits: so an older copy of
+    either is noticed.
+    """
     connection.execute("update progress set commits = max(commits, ?)", (commits,))
 
 

@@ -105,7 +105,9 @@ class _Table:
 
 
 def look_at(database: Path) -> str:
-    """What is wrong with it, every page looked at; empty when nothing is. It stays as it is. Raises UnknownSchema."""
+    """Look at every page of a database, without changing it; what is wrong with it, empty when nothing is. Raises
+    UnknownSchema.
+    """
     mark = CommitMarker(database)  # read first: whoever writes meanwhile is ahead of it
     try:
         check_not_taken_away(database)
@@ -164,7 +166,9 @@ def _copy(database: Path, work: Path) -> None:
 
 
 def _commits(work: Path) -> int:
-    """How many it has; as many as can be, where that cannot be read: then it is damage, and no lost log."""
+    """How many commits the database has. Where that cannot be read, the largest number: it is damaged then, and its log
+    is not lost.
+    """
     try:
         with closing(apsw.Connection(str(work))) as connection:
             return commits_in(connection)
@@ -214,7 +218,9 @@ def _fill(filling: _Filling, work: Path, backups: Iterable[Path]) -> None:
 
 
 def _from_tables(filling: _Filling, work: Path) -> bool:
-    """Whether there were any. What SQLite takes for no database may become one again by what is in its log."""
+    """Take in what the tables hold; whether there were any. A file that SQLite cannot open may become readable with its
+    log applied.
+    """
     for last_try in (False, True):
         try:
             with closing(apsw.Connection(str(work))) as damaged:

@@ -36,7 +36,7 @@ class BackupContents:
 
 
 def look_into(path: Path) -> BackupContents:
-    """Every page of a backup, looked at. Raises BadInput with what is wrong with it."""
+    """Look at every page of a backup. Raises BadInput with what is wrong with it."""
     try:
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
             found = [str(problem) for (problem,) in connection.execute("pragma integrity_check(3)")]
@@ -67,7 +67,9 @@ def _contents(connection: apsw.Connection, path: Path) -> BackupContents:
 
 
 def saved_copy(database: Path) -> Path | None:
-    """What a process saved whose database was taken away, if nothing that was ever stored is missing in it."""
+    """The copy that a process saved when its database was taken away, if nothing that was ever
+    stored is missing in it.
+    """
     mark = _beside(database, SUFFIX)
     since = mark.stat().st_mtime_ns if mark.exists() else 0  # whoever wrote later did not know of the copy
     for saved in sorted(database.parent.glob(f"{database.name}{SAVED}*"), reverse=True):
@@ -81,7 +83,7 @@ def saved_copy(database: Path) -> Path | None:
 
 
 def check_not_taken_away(database: Path) -> None:
-    """An empty place where there was a database, or another, and what it held is saved. Raises StorageFault."""
+    """Raise StorageFault where a database was taken away, or another put in its place, while what it held is saved."""
     if database.exists() and database.stat().st_size and not CommitMarker(database).is_bad:
         return
     if saved := saved_copy(database):
@@ -121,7 +123,7 @@ def put_in_place(arriving: Path, database: Path, *, aside: str) -> Path | None:
 
 
 def _set_aside(database: Path, aside: str) -> Path:
-    """Give it a second name that stays. The first one stays too, until something else is put in its place."""
+    """Give the database a second name that stays. The first one stays too, until something else is put in its place."""
     target = next(t for n in range(1000) if not (t := _named(database, aside, n)).exists())
     for suffix in ("", "-wal"):
         with suppress(FileNotFoundError):

@@ -163,7 +163,7 @@ class SqliteDatabase(WriteQueue[SqliteTransaction]):
             raise self._fault or StorageFault(_taken_away(gone), hint=f"agent-worker stop --all, then {FIX}")
 
     def _apart(self, work: Callable[[apsw.Connection], None]) -> None:
-        """On a connection of its own, for something that takes long; closing the database ends it."""
+        """Do something that takes long on a connection of its own; closing the database interrupts it."""
         self._check_presence()
         connection = apsw.Connection(self._path, flags=apsw.SQLITE_OPEN_READONLY, vfs=self._vfs)
         self._working.add(connection)
@@ -199,7 +199,7 @@ class SqliteDatabase(WriteQueue[SqliteTransaction]):
             self._mark.close()
 
     def _next_jobs(self, connection: apsw.Connection) -> list[Job[SqliteTransaction]] | None:
-        """The next ones; whenever none comes for a while, the log is brought into the file."""
+        """The next changes to make; whenever none comes for a while, the log is brought into the file."""
         while True:
             try:
                 return self._jobs.get(timeout=CALM if self._behind else None)
@@ -282,7 +282,9 @@ class SqliteDatabase(WriteQueue[SqliteTransaction]):
                 connection.execute("rollback")
 
     def _look_for_strangers(self) -> None:
-        """Nothing is built on a file that another program has written into: nor can it be saved, as half is theirs."""
+        """Refuse to go on with a file that another program has written into: it cannot be saved either, as half of it
+        is theirs.
+        """
         if self._fault or self._mark is None or self._presence is None:
             return
         gone, overwritten = self._presence.before_commit()
@@ -311,7 +313,7 @@ class SqliteDatabase(WriteQueue[SqliteTransaction]):
             self._begin_log_anew(connection)
 
     def _begin_log_anew(self, connection: apsw.Connection) -> None:
-        """The log still has what pages said before: written over from its beginning, it has not."""
+        """Write the log over from its beginning: otherwise it still has what was deleted."""
         self._shedding = False
         connection.set_busy_timeout(READER_TIME)
         try:

@@ -135,7 +135,7 @@ def _copy(table: str, columns: Iterable[str]) -> sql.Composed:
 
 
 def _readable(value: object) -> object:
-    """PostgreSQL holds no NUL in a text: as everywhere, people see ␀."""
+    """A value that PostgreSQL can hold: it takes no NUL in a text, which people see as ␀ everywhere."""
     return value.replace("\0", "␀") if isinstance(value, str) else value
 
 

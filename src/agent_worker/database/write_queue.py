@@ -89,7 +89,7 @@ class WriteQueue(ABC, Generic[X]):
             self._jobs.put(together)
 
     async def close(self) -> None:
-        """Everything that was handed over is made first."""
+        """Close the database, once everything that was handed over is made."""
         if self._closed:
             return
         self._close_later()
@@ -107,7 +107,7 @@ class WriteQueue(ABC, Generic[X]):
 
     @abstractmethod
     def _hurry(self) -> None:
-        """Nothing of ours goes on waiting, or working, for longer than what was handed over needs."""
+        """Let reads and other long work end, so that nothing outlasts the changes that were handed over."""
 
     def _take_more(self, group: list[Job[X]], most: int) -> None:
         """Add what has come meanwhile to a group that is about to be made."""

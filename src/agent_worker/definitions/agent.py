@@ -56,12 +56,12 @@ def _named(value: Any) -> Any:
 
 
 def on_or_off(settings: str) -> Discriminator:
-    """Chooses between `false` and a block by what was written."""
+    """A discriminator that tells `false` from a block by what was written."""
     return Discriminator(lambda value: "<off>" if value is False else settings)
 
 
 def switched(written: Any) -> Any:
-    """`off` is false; nothing, `on` and true are a block with its defaults."""
+    """What a switch stands for: `off` is false; nothing, `on` and true are a block with its defaults."""
     if written is None or written is True or written == "on":
         return {}
     return False if written == "off" else written
@@ -77,7 +77,7 @@ _NO_SETTINGS = {
 
 
 def _serves_nobody(written: Mapping[str, Any]) -> bool:
-    """Whether nothing that was written says whose model it is, at an endpoint of one's own."""
+    """Whether an agent with an endpoint of its own says nowhere whose model it is."""
     provider, model = written.get("provider"), written.get("model")
     nameless = isinstance(provider, dict) and provider.get("name") is None
     return nameless and not (isinstance(model, str) and split_model(model)[0])
@@ -239,7 +239,7 @@ class AgentSettings(Block):
 
     @property
     def unsafe(self) -> str:
-        """What the agent may do that nothing holds it back from; a person must see it."""
+        """What the agent may do without anything that holds it back; a person must see it."""
         if self.backend in _PROGRAMS and self.access == "full":
             return "full access"
         return "bash without sandbox" if any(tool.unsafe for tool in self.tools) else ""
@@ -276,7 +276,7 @@ class AgentSettings(Block):
 
     @property
     def writes(self) -> bool:
-        """May it change files of the project? Who knows what a server or a function does."""
+        """Whether the agent may change files of the project. Servers and functions may do anything, so they count."""
         names = {tool.name for tool in self.tools}
         return (
             self.edits_freely

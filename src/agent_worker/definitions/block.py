@@ -69,7 +69,7 @@ class Block(BaseModel):
 
     @classmethod
     def _rephrased(cls, details: ErrorDetails) -> InitErrorDetails:
-        """This error; if a key is unknown, with what we know about this block's keys."""
+        """An error of pydantic's in our form; for an unknown key, with what we know about this block's keys."""
         loc, given = details["loc"], details["input"]
         if details["type"] == "extra_forbidden" and len(loc) == 1:
             message, hint = cls._about_unknown(str(loc[0]))

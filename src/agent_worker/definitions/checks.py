@@ -148,7 +148,7 @@ def _instead_of(name: str, known: set[str]) -> str:
 
 
 def check_kickoff(workflow: WorkflowDefinition) -> Iterator[Broken]:
-    """Whoever a kickoff calls on is a member. Whom a value calls on that is filled in is not known yet."""
+    """Check that a kickoff calls on members only. What a filled-in value will call on is not known yet."""
     members = list(workflow.agents)
     for name in find_mentions(workflow.kickoff or "", members, sender="user").unknown:
         hint = did_you_mean(name, members) or f"members: {', '.join(members)}; in `back-ticks` it calls on nobody"
@@ -179,12 +179,12 @@ def check_paths_of_workflow(workflow: WorkflowDefinition, root: Path) -> Iterato
 
 
 def check_own_path(path: Where, text: str, root: Path) -> Iterator[Broken]:
-    """A directory that we will fill, and that is no agent's, no definition's and not git's."""
+    """Check a directory that we will fill: it must not be an agent's, a definition's or git's."""
     yield from _check_path(path, text, root, forbidden=_NO_WORKSPACE, own=True)
 
 
 def check_personal_dirs(agents: Mapping[str, AgentDefinition], root: Path) -> dict[str, Broken]:
-    """The agents whose folder overlaps that of another; of two, the one that chose to be there."""
+    """The agents whose folder overlaps that of another; of two, the one whose file chose the folder."""
     taken: dict[tuple[str, ...], str] = {}  # a folder → whose it is
     above: dict[tuple[str, ...], str] = {}  # what such folders lie in → whose is the first there
     found: dict[str, Broken] = {}
@@ -207,7 +207,9 @@ def check_personal_dirs(agents: Mapping[str, AgentDefinition], root: Path) -> di
 def _check_path(
     path: Where, text: str, root: Path, *, forbidden: tuple[str, ...] = (), own: bool = False
 ) -> Iterator[Broken]:
-    """`own` is a directory that we will fill and that therefore must not hold other things of the project."""
+    """Check a path that a file names. `own` is a directory that we will fill, and that must not hold other things of
+    the project.
+    """
     try:
         names = names_beneath(root, text)
         if own and text != ".":

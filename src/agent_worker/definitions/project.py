@@ -238,7 +238,7 @@ def find_project(start: Path) -> Path:
 
 
 def load_project(root: Path, *, previous: ProjectFiles | None = None) -> ProjectFiles:
-    """Never raises for what is in the files: see `ProjectFiles.problems`.
+    """Read all files of a project. Never raises for what is in them: see `ProjectFiles.problems`.
 
     What was right in `previous` and is broken now stays as it was.
     """
@@ -359,7 +359,7 @@ class _Look:
         return agent
 
     def _refuse_shared_dirs(self) -> None:
-        """Refuse folders that two agents share: the one that moved in stays where it was, if it was somewhere."""
+        """Refuse folders that two agents share: the one that moved in stays where it was before, if it was anywhere."""
         shared = check_personal_dirs(self._agents, self._root)
         for name, broken in shared.items():
             self._note(self._agent_files[name], "context.dir", broken.message)
@@ -405,9 +405,10 @@ class _Look:
     def _name(
         self, loaded: Sequence[tuple[Path, D]], before: Mapping[str, D], here: dict[str, D], files: dict[str, Path]
     ) -> Iterator[Path]:
-        """Put each under its name; those that found no place are given back.
+        """Put each definition under its name; yields the files that found no place.
 
-        A name belongs to the file that had it, or is called so: nobody takes another's by an edit of his own file.
+        A name belongs to the file that had it before, or is called so: nobody takes another's by editing their own
+        file.
         """
 
         def claim(pair: tuple[Path, D]) -> tuple[bool, bool]:
@@ -440,7 +441,7 @@ class _Look:
         return kept
 
     def _name_in(self, file: Path) -> str:
-        """The name of what this file held before."""
+        """The name of the definition that this file held before."""
         return self._before_in.get(file, "")
 
     def _watch(self, file: Path) -> None:

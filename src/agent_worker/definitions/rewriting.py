@@ -115,7 +115,7 @@ def _unbraced(text: str, entries: list[_Entry]) -> str:
 
 
 def _outside(text: str, offset: int, entries: list[_Entry]) -> str:
-    """What stands between entries."""
+    """The text that stands between entries."""
     for entry in reversed(entries):
         text = text[: entry.start - offset] + text[entry.end - offset :]
     return text
@@ -138,7 +138,7 @@ def _says(text: str, expected: dict[str, Any]) -> bool:
 
 
 def _value(value: Any) -> list[str]:
-    """What follows `key:`, the rest of the line first."""
+    """What follows `key:`, as lines, the first of which is the rest of the key's own line."""
     lines = _lines(value)
     return ["", *lines] if isinstance(value, dict | list) and value else [f" {lines[0]}"]
 
@@ -175,6 +175,8 @@ _Dumper.add_representer(str, _text)
 
 
 def _inline(value: Any) -> str:
-    """On one line. Written as part of a list, where more is quoted than elsewhere: it is right everywhere."""
+    """A value on one line. Written as an item of a list, where more is quoted than elsewhere: so it is right
+    everywhere.
+    """
     written = yaml.dump([value], Dumper=_Dumper, default_flow_style=True, allow_unicode=True, width=float("inf"))
     return str(written).removeprefix("[").removesuffix("]\n")

@@ -21,9 +21,10 @@ _MODELS: dict[Kind, type[Block]] = {
 
 
 class _WithMadeDefaults(GenerateJsonSchema):
-    """A default that is made anew for each file is one all the same; of a whole block, with nothing written in it.
+    """Writes defaults that are made by a function into the schema; that of a whole block is an empty mapping.
 
-    What its keys are then, they tell themselves, as one would write it: `10m`, where the block holds 600 seconds.
+    The keys of a block say their defaults themselves, as one would write them: `10m`, where the block holds 600
+    seconds.
     """
 
     def get_default_value(self, schema: Any) -> Any:

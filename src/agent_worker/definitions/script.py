@@ -14,7 +14,7 @@ _ACTIONS = ("say", "call", "fail", "steps", "again")
 
 
 class ScriptedCall(Block):
-    """One use of a tool."""
+    """One tool call of a script."""
 
     tool: Line = Field(description="the tool that is called", examples=["team_doc_append"])
     arguments: dict[str, Any] = Field(

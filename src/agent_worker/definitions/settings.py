@@ -257,7 +257,9 @@ def read_settings(home: Path) -> Settings:
 
 
 def wrong_model(home: Path) -> list[Problem]:
-    """What the folder lacks that the user's file names: it may have gone since, and then the light model is used."""
+    """What is wrong with the encoder folder that the user's file names; it may be gone by now, and then the light model
+    is used.
+    """
     model = read_settings(home).semantic.model
     if model is None or not (lack := missing_in(model)):
         return []

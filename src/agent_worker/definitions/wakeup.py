@@ -28,14 +28,14 @@ _NAMED_TIMES = {"noon": (12, 0), "midday": (12, 0), "midnight": (0, 0)}
 
 @dataclass(frozen=True, slots=True)
 class Wakeup:
-    """When it is due again: one of the two."""
+    """When something is due again: after a rest, or by a cron line; one of the two is set."""
 
     interval: float | None = None  #: seconds of rest
     cron: str | None = None
 
 
 def read_wakeup(text: str) -> Wakeup:
-    """Raises the error that a person is shown, with everything that can be written."""
+    """The wakeup that a text describes. Raises an error for people that shows everything that can be written."""
     words = " ".join(text.lower().split())
     if " at " in words:
         return Wakeup(cron=_days_and_times(*words.split(" at ", 1)))

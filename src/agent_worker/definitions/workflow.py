@@ -58,7 +58,7 @@ class Addition(Block):
 
 
 class RefMember(Block):
-    """A project agent takes part, perhaps with overrides. None leaves what the agent has."""
+    """A project agent that takes part, perhaps with overrides. None leaves what the agent has."""
 
     misplaced: ClassVar[Mapping[str, str]] = dict.fromkeys(
         {*AgentDefinition.model_fields} - {*_OVERRIDES, "prompt"},
@@ -144,7 +144,7 @@ class DocumentFile(Block):
 
 
 class Storage(Block):
-    """Where a provider keeps things, as it was written once."""
+    """Where a provider keeps things: an older way to write what is under `workspace` itself."""
 
     dir: InsidePath | None = Field(None, description="the same as dir of the workspace", examples=["data/review"])
     db: Line | None = Field(
@@ -366,7 +366,7 @@ class WorkflowDefinition(Block):
 
     @property
     def has_desk(self) -> bool:
-        """Is there somebody from the start who gets what calls on nobody?"""
+        """Whether a member is there from the start who gets messages that call on nobody."""
         return self.desk is not None or len(self.agents) == 1
 
     @property
@@ -427,7 +427,7 @@ def _workspace_rules(key: str, settings: Any, members: Sequence[str]) -> Iterato
 
 
 def _schedule_rules(written: Mapping[str, Any]) -> Iterator[Broken]:
-    """A workflow that starts by itself needs defaults: nobody is there to give what is missing."""
+    """Check that a workflow with a schedule can start by itself: nobody will be there to give what is missing."""
     schedule = written.get("schedule")
     if not isinstance(schedule, dict):
         return

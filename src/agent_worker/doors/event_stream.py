@@ -80,7 +80,7 @@ async def _send(send: Send, body: bytes) -> None:
 
 
 def _frame(each: StreamItem) -> bytes:
-    """The data is JSON on one line, so nothing in it can end the event or begin another."""
+    """One event as bytes. Its data is JSON on one line, so nothing in it can end the event or begin another."""
     id = f"id: {each.position}\n" if each.position else ""
     kind = f"event: {each.kind}\n" if each.kind else ""
     return f"{id}{kind}data: {each.data}\n\n".encode()
@@ -101,7 +101,7 @@ async def left(receive: Receive) -> None:
 
 
 def _cut(scope: Scope) -> bool:
-    """Cut off a client that does not read: what was meant for it would stay in memory for ever."""
+    """Cut off a client that does not read: what is meant for it would stay in memory for ever."""
     connection = scope.get("extensions", {}).get("agent_worker")
     if connection:
         connection["drop"]()

@@ -76,9 +76,10 @@ def verdict(agreed: Agreed | None, file: str, kept: str, earlier: Sequence[str] 
 
 
 def _is_older(file: str, earlier: Sequence[str], *, than: Agreed | None) -> bool:
-    """Whether a file says what was kept once: a checkout that is behind, or another host that writes the same folder.
+    """Whether a file holds an earlier text: of a checkout that is behind, or of another host that writes the same
+    folder.
 
-    What was kept before we last agreed was put back by a person since.
+    One from before we last agreed does not count: a person has put it back since.
     """
     if file[:SHORT] not in earlier:
         return False
@@ -137,7 +138,7 @@ class Copies:
         self._alone = asyncio.Lock()
 
     def stamps(self) -> Stamps:
-        """Looks at files: call it in a thread."""
+        """A stamp of each file, which changes when the file does. Looks at files: call it in a thread."""
         try:
             return self._list(self.root) if self.root.is_there else {}  # most of many have never worked
         except AgentWorkerError as error:
@@ -156,7 +157,7 @@ class Copies:
                 await asyncio.to_thread(self._record.save, agreed)
 
     async def _round(self, agreed: dict[str, Agreed]) -> bool:
-        """True: nothing was left to do."""
+        """Bring files and texts together once. True: nothing was left to do."""
         kept = await self._keeper.versions()
         stamps = await asyncio.to_thread(self.stamps)
         files, odd = await asyncio.to_thread(self._look, stamps)

@@ -46,7 +46,7 @@ def alone_with(descriptor: int) -> threading.RLock:
 
 @contextmanager
 def taken_back(descriptor: int) -> Iterator[None]:
-    """An append that fails, also in its sync, leaves nothing behind that somebody could take for stored."""
+    """Cut off again what an append wrote that fails, also in its sync: nobody shall take it for stored."""
     before = os.fstat(descriptor).st_size
     try:
         yield
@@ -157,7 +157,9 @@ class Folder:
         os.close(self.descriptor)
 
     def alone(self) -> threading.RLock:
-        """Held while a name is looked at and then given away. It orders our threads, not other processes."""
+        """The lock to hold while a name is looked at and then given away. It orders our threads,
+        not other processes.
+        """
         return _folder_locks[os.fstat(self.descriptor).st_ino % len(_folder_locks)]
 
     def names(self) -> list[str]:

@@ -20,7 +20,7 @@ from agent_worker.core.later import pattern
 
 
 def maker() -> str:
-    """The mark of this process: figures and dots."""
+    """The mark of this process: digits and dots."""
     return _mark(os.getpid())  # asked each time: a fork is another process
 
 
@@ -31,7 +31,7 @@ def is_alive(mark: str) -> bool:
 
 
 def is_dead(mark: str) -> bool:
-    """Whether it surely does not: of one that was numbered in another container we cannot tell."""
+    """Whether the process with this mark surely does not run: of one in another container we cannot tell."""
     namespace, pid, birth = _parts(mark)
     return namespace == _namespace() and _birth(pid) != birth
 
@@ -75,7 +75,7 @@ _NAMED = pattern(r"agent-worker-[a-z]+-([0-9]+\.[0-9]+\.[0-9]+)-")
 
 @contextmanager
 def scratch(kind: str) -> Iterator[Path]:
-    """A folder for nobody but us, gone when the block is left."""
+    """A temporary folder that only this process uses, removed when the block is left."""
     with tempfile.TemporaryDirectory(prefix=f"agent-worker-{kind}-{maker()}-") as folder:
         yield Path(folder)
 

@@ -74,7 +74,7 @@ def sweep(folder: Folder) -> list[str]:
 
 
 def _put(folder: Folder, temporary: str, name: str, *, expected: str | None, ours: str) -> str | None:
-    """What was found in place. If that is `expected`, ours stands there now, else theirs still does."""
+    """Put the temporary file in place if `expected` stands there; returns the hash of what was found."""
     if expected is None:
         try:
             folder.rename_if_free(temporary, name)
@@ -96,7 +96,9 @@ def _put(folder: Folder, temporary: str, name: str, *, expected: str | None, our
 
 
 def _judge(folder: Folder, held: str, name: str, temporary: str, *, expected: str, ours: str) -> str | None:
-    """Ours is in place and the old version is in our hands: let it go, or undo the exchange."""
+    """Keep the exchange that was made if the old version is the expected one, else undo it; returns the hash of the old
+    version.
+    """
     try:
         found = folder.digest(held)
     except BaseException:  # a link or a pipe in the last moment, or the disk failed

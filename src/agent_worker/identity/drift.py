@@ -137,7 +137,7 @@ def adherence(
 
 
 def is_missed(probes: Mapping[str, Probe], turn: PastTurn) -> bool:
-    """Whether some principle was not kept: only then can one have fallen that had not before."""
+    """Whether an answer failed some principle: only then can one have begun to drift."""
     return any(probe.kept(turn) is False for probe in probes.values())
 
 

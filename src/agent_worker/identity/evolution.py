@@ -68,7 +68,7 @@ class Evolution:
     async def propose(
         self, change: Change, *, by: Literal["guard", "agent"], evidence: Sequence[Evidence], run: str, reason: str = ""
     ) -> SoulProposal:
-        """File it, and ask the person."""
+        """File a proposal, and ask the person."""
         made = await self._file(change, by=by, evidence=evidence, reason=reason)
         await self.database.write(self._ask, made, run, now=self.clock.micros())
         return made
@@ -95,7 +95,7 @@ class Evolution:
     async def approve(
         self, proposal: SoulProposal, *, digest: str | None = None, unasked: bool = False
     ) -> SoulVersion | None:
-        """Make it part of the soul; None when it is in it already. With `digest`, only what a person was shown.
+        """Make a proposal part of the soul; None when it is in it already. With `digest`, only what a person was shown.
 
         `unasked`: the policy allows it, nobody has looked at it.
         """
@@ -114,11 +114,11 @@ class Evolution:
         return made
 
     async def reject(self, proposal: SoulProposal, reason: str = "") -> SoulProposal:
-        """Close it for good: it does not come back."""
+        """Close a proposal for good: it does not come back."""
         return await self._close(proposal, "rejected", "rejected", who="user", reason=reason)
 
     async def withdraw(self, runs: Collection[str]) -> list[str]:
-        """Close what rests on runs that a person has taken back; the ids."""
+        """Close proposals that rest on runs which a person has taken back; returns their ids."""
         found = await asyncio.to_thread(proposals.load, self.bearer.home)
         gone = proposals.resting_on(found, runs)
         for each in gone:
@@ -126,7 +126,7 @@ class Evolution:
         return [each.id for each in gone]
 
     async def rollback(self, number: int) -> SoulVersion | None:
-        """Give the soul the text of an earlier version, byte for byte; None when it has it."""
+        """Give the soul the text of an earlier version, byte for byte; None when it has that text already."""
         await self.settled()
         earlier = await asyncio.to_thread(soul.version_at, self.bearer.home, number)
         reason = f"back to version {number}"
@@ -230,7 +230,7 @@ class Evolution:
 
 
 def asked(name: str, proposal: SoulProposal) -> str:
-    """What a person reads before they decide: the diff, then what it rests on."""
+    """The text that a person reads before they decide: the diff, then the evidence."""
     verb = {"add": "grow", "change": "change", "remove": "lose a line"}[proposal.change.verb]
     who = f"{name} suggests that its own soul" if proposal.by == "agent" else f"The soul of {name}"
     head = f"{who} {'would ' if proposal.by == 'agent' else 'should '}{verb}:"

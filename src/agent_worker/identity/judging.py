@@ -29,7 +29,7 @@ WORDED = (
 
 
 def probe_id(question: str, answer: str) -> str:
-    """Under which it is kept whether an answer keeps a principle."""
+    """The id under which it is kept whether an answer keeps a principle."""
     return question_id("probe", question, answer)
 
 
@@ -50,13 +50,13 @@ class ProbeQuestion:
         return 8 * len(self.principles) + 10
 
     def read(self, told: str) -> dict[str, str]:
-        """By principle: yes or no."""
+        """The model's yes or no for each principle that it answered."""
         found = {int(n): word for n, word in _LINE.findall(told.lower())}
         return {each: found[n] for n, each in enumerate(self.principles, start=1) if n in found}
 
 
 async def probed(judge: Judge | None, questions: Sequence[str], answer: str) -> Mapping[str, str]:
-    """Whether an answer keeps each of these principles, as it is kept: yes or no. Of what is unclear nothing."""
+    """Whether an answer keeps each of these principles, yes or no; nothing for those that the model leaves unclear."""
     asked = ProbeQuestion(tuple(questions[:MOST]), answer)
     if judge is None or not asked.principles or not answer.strip():
         return {}

@@ -48,7 +48,7 @@ class Noticed:
 
 
 def may_tell(asked: str, tools: Collection[str]) -> bool:
-    """Whether it is worth looking at what was said before: a hint that costs nothing, for most work is not."""
+    """Whether it may be worth looking at earlier work: a cheap test, which most work does not pass."""
     return len(asked.split()) >= _LONG_ENOUGH or bool(set(tools) & _TELLING.keys()) or bool(corrections_in(asked))
 
 
@@ -137,7 +137,7 @@ def _worded(same: Sequence[tuple[PastTurn, Correction]]) -> str:
 
 
 def _counts_from(change: Change, known: Proposals) -> float | None:
-    """The time from which evidence counts for a change that was proposed before; None when none does any more."""
+    """The time from which evidence for a change counts, as it was proposed before; None when it counts no more."""
     about = [each for each in known.entries if each.is_about(change)]
     if any(each.state in ("open", "rejected") for each in about):
         return None

@@ -53,7 +53,7 @@ class SoulProposal:
         return content_hash(json.dumps(self.change.record, sort_keys=True))
 
     def is_about(self, change: Change) -> bool:
-        """Whether both come to the same."""
+        """Whether this proposal and a change come to the same."""
         if self.change.field != change.field or (self.change.verb == "remove") != (change.verb == "remove"):
             return False
         mine, theirs = as_correction(self.change.value), as_correction(change.value)

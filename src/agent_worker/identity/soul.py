@@ -90,7 +90,7 @@ def written(record: Mapping[str, Any]) -> str:
 
 @lru_cache(1000)
 def _written(record: str) -> str:
-    """Kept: of most agents it is asked for in every run, and never changes."""
+    """As `written`, from JSON, and cached: it is asked for in every run, and for most agents never changes."""
     return rewritten("", json.loads(record), file=FILE)
 
 

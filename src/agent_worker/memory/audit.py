@@ -91,7 +91,9 @@ def note(tx: Transaction, done: AuditEntry, *, now: int) -> None:
 
 
 def forget_words(tx: Transaction, *, agent: str, who: str, now: int) -> None:
-    """The agent is gone. That things were done, by whom and when, stays; what it knew does not."""
+    """Take the words out of a deleted agent's entries: that things were done, by whom and when, stays; what it knew
+    does not.
+    """
     if tx.changed(
         "update audit set about = '', before = '', salt = '' where project = :project and agent = :agent",
         agent=agent,

@@ -19,7 +19,7 @@ LONGEST = 200  # characters of a line that are looked for
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """A run and its agent. One that was not named saw words of one that was, or of another that did."""
+    """A run that is taken back: one that was named, or one that saw words of another in the list."""
 
     run: str
     agent: str
@@ -131,5 +131,5 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _is_telling(line: str) -> bool:
-    """Whether one who shows this line has it from there."""
+    """Whether a line is long or odd enough that whoever shows it must have it from there."""
     return len(line) >= LONG_ENOUGH or (len(line) >= TELLING and any(map(str.isdigit, line)))

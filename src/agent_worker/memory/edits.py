@@ -22,7 +22,9 @@ def text_of(root: Root, path: str) -> str | None:
 
 
 def rewrite(root: Root, path: str, change: Callable[[str], str]) -> bool:
-    """False when there was nothing to change. Raises Stale when a person saved the file at the same moment."""
+    """Change the text of a file. False when there was nothing to change. Raises Stale when a person saved the file at
+    the same moment.
+    """
     with _TURNS[hash(root.location(path)) % len(_TURNS)]:
         return _rewrite(root, path, change)
 

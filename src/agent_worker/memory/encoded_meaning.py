@@ -42,7 +42,7 @@ class EncodedMeaning:
         self._forget()
 
     def ready(self, tables: Tables, query: str, shelves: Collection[int]) -> bool:
-        """Whether anything is encoded that may help; has what is new encoded for the next search."""
+        """Whether anything is encoded that may help with a query; begins to encode what is new, for the next search."""
         if has_no_spaces(query):
             return False
         self._open(tables)
@@ -53,7 +53,7 @@ class EncodedMeaning:
         return bool(self._rows)
 
     def near(self, query: str, shelves: Collection[int], *, also: Collection[int], limit: int) -> dict[int, float]:
-        """How near the nearest rows and `also` these are to a query, at most 1. After `ready`."""
+        """How near rows are to a query, at most 1: the nearest ones, and those in `also`. Call `ready` first."""
         np, asked = self._encoder.numpy, self._encoder.encode(query)
         rows = np.array(self._rows)
         nearness = self._wholes[: len(rows)] @ asked.whole
@@ -65,7 +65,7 @@ class EncodedMeaning:
         return {self._rows[place]: float(nearness[place] + late[place]) / 2 for place in places}
 
     def like(self, tables: Tables, words: Sequence[str]) -> list[str]:
-        """No further words to look for: the pieces of the question say which entries are near."""
+        """No words: with an encoder the pieces of the question say which entries are near."""
         return []
 
     def save(self) -> None:

@@ -41,7 +41,9 @@ class Encoded:
 
 
 def load_encoder(folder: Path) -> Encoder:
-    """Raises BadInput with a sentence that says what is wrong; ImportError where the extra is not installed."""
+    """The encoder in a folder. Raises BadInput with what is wrong with it; ImportError where the extra is not
+    installed.
+    """
     if problem := missing_in(folder):
         raise BadInput(f"{folder} {problem}", hint=AN_ENCODER)
     with taking_turns:
@@ -90,7 +92,9 @@ class Encoder:
 
     @cached_property
     def projection(self) -> Array:
-        """Onto the dimensions in which pieces differ most, found from words of the vocabulary: always the same."""
+        """The matrix that reduces a vector to the dimensions in which pieces differ most, found from the vocabulary:
+        always the same.
+        """
         np = self.numpy
         seen = np.concatenate([self._states(" ".join(words)) for words in self._sample()])
         _, _, axes = np.linalg.svd(seen - seen.mean(axis=0), full_matrices=False)
@@ -100,7 +104,7 @@ class Encoder:
 
     @property
     def mark(self) -> str:
-        """Changes when vectors that were kept cannot be compared with new ones."""
+        """A mark that changes when stored vectors cannot be compared with new ones any more."""
         rounded = self.numpy.round(self.projection, 2) + 0.0
         return blake2b(rounded.astype("float16").tobytes(), digest_size=8).hexdigest()
 

@@ -191,7 +191,9 @@ def is_status(text: str) -> bool:
 
 
 def backs(said: str, claim: str) -> bool:
-    """Whether somebody who said the one has said the other: nothing that it fixes comes from elsewhere."""
+    """Whether somebody who said the one text has said the other too: no number, date or name in it comes from
+    elsewhere.
+    """
     told, claimed = facts(said), facts(claim)
     wanted = claimed.words | claimed.names
     fixed = claimed.numbers | claimed.dates

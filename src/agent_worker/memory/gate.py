@@ -61,7 +61,8 @@ def trust(by: str) -> int:
 
 
 def author(value: str, said: Iterable[tuple[str, str]], *, outside: bool, heard: Iterable[str] = ()) -> str:
-    """Who says so, of all that spoke to the agent in this run (who, what). Nobody claims it: it follows from the words.
+    """The source of a claim: who, of all that spoke to the agent in this run, said it, as their words show. `said` is
+    (who, what).
 
     What was written after reading from elsewhere may be anybody's, and so may what repeats `heard` texts, which earlier
     work has from there. What nobody said is the agent's own conclusion, but in work that a colleague asked for it is
@@ -77,10 +78,10 @@ def author(value: str, said: Iterable[tuple[str, str]], *, outside: bool, heard:
 
 
 def near(entries: Iterable[MemoryEntry], claim: MemoryEntry) -> list[MemoryEntry]:
-    """What a claim may be about too, and the rules are not sure: the nearest first.
+    """Entries that a claim may be about too, where the rules are not sure: the nearest first.
 
-    Nothing for what they are sure about: that it is known, or takes the place of something. Nothing for what came from
-    outside: whoever wrote that must not be heard here.
+    None for a claim that the rules are sure about: it is known, or takes the place of something. None for what came
+    from outside: whoever wrote that must not be heard here.
     """
     there = [each for each in entries if each.file != memory.ARCHIVE and not each.disputes and not each.is_of_others]
     if claim.is_of_others or _repeated(there, claim) or _against(there, claim, _own(there, claim.key)):
@@ -151,7 +152,7 @@ def _against(
     own: MemoryEntry | None,
     said: Mapping[str, Verdict] = MappingProxyType({}),
 ) -> MemoryEntry | None:
-    """What a claim that nobody has made before says otherwise than: by rules, else by what a model `said`."""
+    """The entry that a new claim contradicts or replaces: by rules, else by what a model `said`."""
     if own and not own.disputes:
         return own
     held = [entry for entry in there if not entry.disputes]
@@ -161,12 +162,14 @@ def _against(
 
 
 def _past(entries: Iterable[MemoryEntry]) -> list[MemoryEntry]:
-    """What was replaced by something that holds now, under the names it had."""
+    """Entries that were replaced by something that holds now, under the keys they had."""
     return [replace(entry, key=entry.key.rpartition("@")[0] or entry.key) for entry in entries if entry.replaced_by]
 
 
 def record(tx: Transaction, kept: GateOutcome, done: audit.AuditEntry, *, now: int) -> None:
-    """Note what became of a claim, with what stood there before; a person is asked about what is disputed, once."""
+    """Note in the audit what became of a claim, and what stood there before; a person is asked
+    about a dispute, once.
+    """
     before = kept.other if kept.outcome in ("replaced", "seen") else None
     about = kept.other.key if kept.outcome == "disputed" and kept.other else kept.entry.key
     audit.note(tx, replace(done, about=about, before=json.dumps(asdict(before)) if before else ""), now=now)
@@ -177,7 +180,7 @@ def record(tx: Transaction, kept: GateOutcome, done: audit.AuditEntry, *, now: i
 
 
 def told(kept: GateOutcome) -> str:
-    """What became of it, to the agent."""
+    """What became of a claim, as a sentence for the agent."""
     other = kept.other
     if kept.outcome == "replaced" and other:
         again = kept.entry.key == other.key and kept.entry.value == other.value
@@ -203,7 +206,9 @@ def _who(entry: MemoryEntry, *, person: str = "you") -> str:
 
 
 def settle(root: Root, key: str, *, take: bool, now: datetime) -> None:
-    """A person has decided: what disputes the claim of this key takes its place, or goes. If it is still there."""
+    """Carry out what a person decided about a dispute: the disputing entry takes the place of the claim of this key, or
+    goes.
+    """
     there = [entry for entry in memory.load(root).entries if entry.file != memory.ARCHIVE]
     disputed = next((entry for entry in there if entry.disputes == key), None)
     if disputed is None:
@@ -242,7 +247,7 @@ def _repeated(there: Iterable[MemoryEntry], claim: MemoryEntry) -> MemoryEntry |
 
 
 def _is_other_word(known: MemoryEntry, claim: MemoryEntry) -> bool:
-    """Whether one word was put for another under the same key, by somebody who may: that is news."""
+    """Whether a claim puts another word under the same key, from somebody who is trusted enough: that is news."""
     mine, theirs = _said(known.value), _said(claim.value)
     replaced = bool(mine - theirs) and bool(theirs - mine)
     return replaced and known.key == claim.key and trust(claim.by) >= trust(known.by)
@@ -280,7 +285,7 @@ def _words(key: str) -> str:
 
 
 def _again(root: Root, claim: MemoryEntry, known: MemoryEntry) -> GateOutcome:
-    """What is known is said again."""
+    """Keep a claim that is known already: count it if somebody said it, or change who may see it."""
     made_core = claim.file == memory.CORE != known.file
     if claim.key == known.key and (claim.visibility != known.visibility or made_core):
         file = memory.CORE if made_core else known.file

@@ -163,7 +163,7 @@ class Tables:
         return self._number(HITS, _range(shelf) | {"terms": match})
 
     def oldest_of_newest(self, match: str, shelf: int, limit: int) -> int:
-        """The row from which on there are `limit` hits."""
+        """The first row of the newest `limit` hits."""
         return self._number(OLDEST_OF_NEWEST, _range(shelf) | {"terms": match, "limit": limit})
 
     def rank(self, match: str, shelf: int, *, since: int, author: str, now: datetime, limit: int) -> dict[int, float]:

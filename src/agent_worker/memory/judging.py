@@ -54,7 +54,9 @@ class Judge(Protocol):
     """Somebody who answers small questions; for one run, or one round."""
 
     async def ask(self, task: Task, about: str, system: str, prompt: str, *, answer: int) -> str:
-        """'' when nobody can be asked now: the rules decide. `answer` is in tokens, `about` is for the audit."""
+        """Ask the model; '' when it cannot be asked now, and the rules decide. `answer` is its limit in tokens, `about`
+        is for the audit.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class PairsQuestion:
         return 10 * 2 * len(self.pairs) + 10
 
     def read(self, told: str) -> dict[Pair, Verdict]:
-        """What it says of a pair both times, if that can be."""
+        """The verdict on each pair for which both answers agree and can be true."""
         said = {int(number): word.lower() for number, word in _LINE.findall(told)}
         return {
             pair: verdict
@@ -106,7 +108,7 @@ ANSWER_SAME = 8  #: tokens of a yes or a no
 
 
 async def verdicts(judge: Judge | None, pairs: Sequence[Pair], *, most: int = ASKED) -> dict[Pair, Verdict]:
-    """What a model says of pairs that the rules are not sure about; those it says nothing of are missing."""
+    """What a model says of pairs that the rules are not sure about; those it says nothing about are missing."""
     pairs = [pair for pair in pairs if _is_believable(pair, "update")]
     if judge is None or not pairs:
         return {}

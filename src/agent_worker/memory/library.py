@@ -102,7 +102,7 @@ class Library:
         return sorted(found, key=lambda each: each.entry.id.endswith(memory.DISPUTED))  # after what it disputes
 
     def begin_anew(self) -> None:
-        """Something was taken out of the files: not even in the pages that an index has freed may it be left."""
+        """Remove the index, because something was taken out of the files: it may not even be left in freed pages."""
         with self._opening:
             self._close()
             if self._beside is not None:
@@ -187,7 +187,7 @@ def _stamp(status: os.stat_result) -> _FileLook:
 
 @cache
 def embedding() -> Embedding | None:
-    """The model that all agents share: loading it takes a second."""
+    """The light embedding model, which all agents share: loading it takes a second."""
     return load_embedding()
 
 

@@ -75,7 +75,7 @@ class MemoryEntry:
 
     @property
     def day(self) -> str:
-        """On which it was learned."""
+        """The day on which it was learned."""
         return self.learned[:10]
 
 
@@ -151,14 +151,14 @@ def forget(root: Root, key: str, *, when: datetime) -> None:
 
 
 def hold_back(root: Root, entry: MemoryEntry, *, when: datetime) -> None:
-    """Out of the agent's reach, wherever it stands now; a person may `release` it."""
+    """Move an entry out of the agent's reach, wherever it stands now; a person may `release` it."""
     if entry.file == QUARANTINE and any(held.value == entry.value for held in _entries(root, QUARANTINE)):
         return
     _move(root, entry, QUARANTINE, when=when)
 
 
 def release(root: Root, key: str) -> None:
-    """A person has looked at it: what was held back is working memory from now on, and no longer from outside."""
+    """Make a held-back entry working memory, no longer from outside: a person has looked at it."""
     held = next((entry for entry in _entries(root, QUARANTINE) if entry.key == key), None)
     if held is None:
         near = ", ".join(entry.key for entry in _entries(root, QUARANTINE))
@@ -196,7 +196,7 @@ def take_out(root: Root, entry: MemoryEntry) -> None:
 
 
 def _said(entry: MemoryEntry) -> tuple[object, ...]:
-    """What must differ for an entry to be written anew."""
+    """The parts of an entry of which one must differ for it to be written anew."""
     return entry.value, entry.visibility, entry.since, entry.about, entry.disputes, entry.check_after, entry.share_with
 
 

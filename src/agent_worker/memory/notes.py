@@ -62,7 +62,7 @@ def edit(root: Root, name: str, text: str, *, was: str) -> None:
 
 
 def hold_back(root: Root, name: str) -> bool:
-    """Into a folder that only a person looks into. False when it is not there any more."""
+    """Move a note into a folder that only a person looks into. False when it is not there any more."""
     text = text_of(root, _path(name))
     if text is None:
         return False

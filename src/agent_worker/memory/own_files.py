@@ -115,7 +115,9 @@ class OwnFiles:
 
     @classmethod
     def begin(cls, home: Root, run: str, journal: RunJournal | None = None, agent: str = "") -> OwnFiles:
-        """Reads and writes files: call it in a thread."""
+        """Remember what the files of an agent say at the beginning of a run. Reads and writes files: call it in a
+        thread.
+        """
         expected: dict[str, bytes | None] = {path: _read(home, path) for path in _there(home)}
         made = cls(home, run, expected, journal or RunJournal(), agent)
         made._journal.begin(agent, run, expected.items())
@@ -125,7 +127,9 @@ class OwnFiles:
 
     @classmethod
     def recover(cls, home: Root, journal: RunJournal, agent: str) -> tuple[str, list[str]] | None:
-        """A run whose process died, and its files that are put back now, or were and nobody was told of."""
+        """Put back the files of a run whose process died; returns the run and all paths that a
+        person is to be told of.
+        """
         if (left := journal.read(agent)) is None:
             return None
         run, expected = left
@@ -134,7 +138,7 @@ class OwnFiles:
         return run, sorted({*made.put_back, *held(home, run)})
 
     def end(self) -> list[str]:
-        """The files that were put back, by their paths."""
+        """Put the files in order at the end of a run; the paths of all that were put back."""
         self.settle()
         files.listeners.remove(self._written)
         self._guarded.pop(self._place, None)
@@ -171,7 +175,7 @@ class OwnFiles:
 
 
 def _hold(home: Root, run: str, path: str, stands: bytes | None) -> None:
-    """Keep what stands in a file, or that it is gone, for the person. What was held of it before stays too."""
+    """Keep for the person what stands in a file, or that it is gone. What was held of it before stays too."""
     folder = f"{HELD}/{run}"
     for name in (path, f"{path}{REMOVED}"):
         if (before := _read(home, f"{folder}/{name}")) is None:
@@ -202,9 +206,9 @@ def held_runs(home: Root) -> list[str]:
 
 
 def take_over(home: Root, run: str) -> list[str]:
-    """A person says that it was them: what is held of this run stands in the files from now on; their paths.
+    """Put what is held of a run into the files, because a person says that it was theirs; returns the paths.
 
-    What stands there now is held in its place, under `before-…`, so that this can be undone by the same way.
+    What stands there now is held in its place, under `before-…`, so that this can be undone in the same way.
     """
     paths, back = held(home, run), counterpart(run)
     for path in paths:
@@ -225,7 +229,7 @@ def _is_guarded(path: str) -> bool:
 
 
 def counterpart(run: str) -> str:
-    """The name under which is held what stood there until a run was taken over, and the other way round."""
+    """The folder that holds what taking over a run replaced; for such a folder, the run."""
     return run.removeprefix(BEFORE) if run.startswith(BEFORE) else f"{BEFORE}{run}"
 
 

@@ -90,7 +90,7 @@ def forget(tx: Transaction, agent: str) -> None:
 
 
 def _is_there(tx: Transaction, agent: str) -> bool:
-    """Another host may have deleted it."""
+    """Whether the agent still exists: another host may have deleted it."""
     return tx.one("select 1 as one from agent where project = :project and id = :agent", agent=agent) is not None
 
 

@@ -92,7 +92,9 @@ class _Hit:
 
     @property
     def factor(self) -> float:
-        """What talk is like: the answer comes right after the question, and one who asks when wants a time."""
+        """A weight from what talk is like: an answer comes right after its question, and who asks
+        "when" wants a time.
+        """
         traits = self.outline.traits
         return (
             (ASKING if traits & ASKS else 1.0)
@@ -214,7 +216,7 @@ def _ranked(
 
 
 def _affordable(terms: Sequence[Term], hits: Mapping[Term, int]) -> list[Term]:
-    """As many of the terms, rarest first, as may be ranked together."""
+    """As many of the terms, rarest first, as may be ranked together without taking too long."""
     totals = accumulate(hits[term] for term in terms)
     return [term for term, total in zip(terms, totals, strict=True) if total <= MOST_RANKED]
 

@@ -144,7 +144,7 @@ def changes_of(noted: Row) -> list[RoundChange]:
 
 
 def _settled(there: Sequence[MemoryEntry], known: MemoryUse) -> Iterator[RoundChange]:
-    """A dispute with something that is gone, or that says the same now, is none."""
+    """Settle disputes with an entry that is gone, or that says the same now."""
     held = {entry.key: entry for entry in there if entry.file != ARCHIVE}
     for entry in there:
         if not entry.disputes or not _is_ours(entry):
@@ -187,7 +187,9 @@ def _merged(there: Sequence[MemoryEntry], known: MemoryUse) -> Iterator[RoundCha
 
 
 def _judged(there: Sequence[MemoryEntry], known: MemoryUse) -> Iterator[RoundChange]:
-    """What a model says of pairs that the rules leave alone. It moves only what is ours, and nothing is deleted."""
+    """Change what a model says of pairs that the rules leave alone. It moves only what the agent learned, and deletes
+    nothing.
+    """
     now = {(entry.file, entry.key): entry for entry in there}
     for (old, new), verdict in known.judged.items():
         if now.get((old.file, old.key)) != old or now.get((new.file, new.key)) != new:
@@ -229,7 +231,9 @@ def near_pairs(entries: Sequence[MemoryEntry]) -> list[Pair]:
 
 
 def _demoted(there: Sequence[MemoryEntry], known: MemoryUse) -> Iterator[RoundChange]:
-    """What the agent concluded or heard long ago, and nothing needed since. What it shares others may need."""
+    """Archive what the agent concluded or heard long ago and nothing has needed since. What it shares stays: others may
+    need it.
+    """
     if known.runs < ENOUGH_RUNS:
         return
     old = (known.now - YOUNG).date()
@@ -243,7 +247,7 @@ def _demoted(there: Sequence[MemoryEntry], known: MemoryUse) -> Iterator[RoundCh
 
 
 def _promoted(there: Sequence[MemoryEntry], known: MemoryUse) -> Iterator[RoundChange]:
-    """What a round has put away comes back when it is asked for. What was forgotten or replaced does not."""
+    """Bring back what a round archived and runs have asked for since. What was forgotten or replaced stays away."""
     held = {entry.key for entry in there if entry.file != ARCHIVE}
     for entry in there:
         was_demoted = entry.file == ARCHIVE and entry.key in known.demoted and not entry.until and not entry.replaced_by
@@ -254,7 +258,7 @@ def _promoted(there: Sequence[MemoryEntry], known: MemoryUse) -> Iterator[RoundC
 
 
 def _unlinked(there: Sequence[MemoryEntry], known: MemoryUse) -> Iterator[RoundChange]:
-    """What points to something that is not there any more."""
+    """Remove references to entries and agents that do not exist any more."""
     keys, archived = {entry.key for entry in there}, {entry.key for entry in there if entry.file == ARCHIVE}
     for entry in there:
         if not _is_ours(entry):

@@ -120,7 +120,7 @@ def _shares(
 
 
 def _different(entries: Sequence[MemoryEntry]) -> list[MemoryEntry]:
-    """The first ones, each of which says something else."""
+    """Those of these entries that say something else than all before them."""
     found = list[MemoryEntry]()
     for entry in entries:
         if len(found) < SHARING and not any(same(each.value, entry.value) for each in found):
@@ -158,7 +158,7 @@ def _place(entry: MemoryEntry) -> tuple[str, str]:
 
 
 def _frame(entry: MemoryEntry, otherwise: MemoryEntry | None) -> int:
-    """Characters of a line beside what the entry says; a line takes whole tokens."""
+    """How many characters the line of an entry takes beside what the entry says; a line takes whole tokens."""
     return len(_line(entry, otherwise, "")) + len("- \n") + len(_GAP) + CHARACTERS_PER_TOKEN
 
 

@@ -115,7 +115,9 @@ def gives_away(text: str, private: Iterable[MemoryEntry]) -> str:
 
 @lru_cache(20_000)
 def _looked_for(value: str) -> tuple[str, tuple[str, ...], frozenset[str]]:
-    """What of a private text nobody may be told: its words, if they are long enough, its rare tokens, what it says."""
+    """The parts of a private text that nobody may be told: its words, if they are long enough, its rare tokens, its
+    content.
+    """
     plain = _plain(value)
     return plain if len(plain) >= LONG_ENOUGH else "", _rare(value), content_of(value)
 
@@ -161,5 +163,5 @@ def _plain(text: str) -> str:
 
 
 def names(colleagues: Iterable[str]) -> tuple[str, ...]:
-    """Names as they are kept in a file."""
+    """The names of colleagues as they are written in a file, each once."""
     return tuple(dict.fromkeys(each.removeprefix("@") for each in colleagues))

@@ -42,7 +42,7 @@ class WorkspaceLibrary:
         return self._index.read(lambda tables: tables.stamps())
 
     def hear(self, messages: Iterable[IndexEntry]) -> None:
-        """Take in what was said since."""
+        """Take in the messages that came since the last time."""
         if entries := list(messages):
             self._index.append(CHANNEL, entries, stamp=entries[-1].id)
 
@@ -64,14 +64,16 @@ class WorkspaceLibraries:
         self._opening = threading.Lock()
 
     def of(self, workspace: str, *, kept: bool) -> WorkspaceLibrary:
-        """`kept`: it may be on the disk."""
+        """The library of a workspace; without `kept`, it is in memory only."""
         with self._opening:
             if workspace not in self._open:
                 self._open[workspace] = WorkspaceLibrary(self._place(workspace) if kept else None, self._model)
             return self._open[workspace]
 
     def drop(self, workspace: str) -> None:
-        """The workspace is gone, or something was taken out of it: nothing is left, not even in pages that are free."""
+        """Remove the index of a workspace that is gone, or that something was taken out of: nothing is left, even in
+        freed pages.
+        """
         with self._opening:
             if library := self._open.pop(workspace, None):
                 library.close()

@@ -179,7 +179,7 @@ def _told_by(command: list[str]) -> str:
 
 
 def git() -> Check:
-    """Git fetches workflows and skills and makes working copies. Older versions have holes in what we do not use."""
+    """Check the version of Git, which fetches workflows and skills and makes working copies."""
     words = version_of_git().split()
     if not words:
         told = "not installed: no workflow or skill can be fetched, and no agent can have a working copy"

@@ -125,7 +125,7 @@ def _runs(client: Client, project: Path) -> list[dict[str, Any]]:
 
 
 def _eventually(holds: Callable[[], Any]) -> Any:
-    """Another process does it, which sends us no event."""
+    """Wait until something holds that another process brings about, which sends us no event."""
     until = time.monotonic() + PATIENCE
     while not (found := holds()):
         if time.monotonic() > until:

@@ -62,7 +62,7 @@ def _keep(tx: Transaction, agent: str, path: str, home: Root, *, now: int) -> in
 
 
 def _keep_documents(tx: Transaction, workspace: Row, root: Path, *, now: int) -> int:
-    """How many revisions came of what people wrote into files since somebody last looked."""
+    """Keep what people wrote into documents since somebody last looked; returns how many revisions that made."""
     if workspace["documents"] != "file" or not workspace["directory"]:
         return 0
     id, files = workspace["id"], Root(root).beneath(workspace["directory"]).beneath(FOLDER)

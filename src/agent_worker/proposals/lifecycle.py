@@ -35,7 +35,7 @@ from agent_worker.workspaces import deliveries, member_rows, routing, workspace_
 
 
 def take_effect(tx: Transaction, workspace: Row, proposal: Proposal, *, now: int) -> str:
-    """A sentence about it, to be added to the announcement of the outcome."""
+    """Do what a binding outcome changes; returns a sentence about it, to be added to the announcement."""
     winner = proposal.outcome
     if not proposal.binding or not winner:
         return ""
@@ -94,7 +94,7 @@ def expire(tx: Transaction, id: str, *, now: int) -> None:
 
 
 def cancel_all(tx: Transaction, workspace: str, reason: str, *, now: int) -> None:
-    """The workspace closes: nobody will vote any more, and nothing follows."""
+    """Cancel all open proposals of a workspace that closes: nobody will vote any more, and nothing follows."""
     for proposal in store.open_in(tx, workspace):
         end(tx, proposal, "cancelled", "", reason, by=Voter(proposal.creator), closing=True, now=now)
 
@@ -109,7 +109,7 @@ def end_if_certain(tx: Transaction, proposal: Proposal, *, by: Voter, now: int) 
 def _close_vote(
     tx: Transaction, proposal: Proposal, found: Outcome, otherwise: End, *, by: Voter | None = None, now: int
 ) -> Proposal:
-    """`otherwise` is how it ends when no option was chosen."""
+    """End a proposal by its votes. `otherwise` is how it ends when no option was chosen."""
     by = by or Voter(SYSTEM)
     if isinstance(found, Won):
         return end(tx, proposal, "resolved", found.option, "", by=by, now=now)
@@ -153,7 +153,7 @@ def end(
 
 
 def spare(tx: Transaction, proposal: Proposal, voter: Voter, why: str, *, now: int) -> None:
-    """Do not wake it for a vote that is not needed any more."""
+    """Take a voter's instruction out of the queue, because its vote is not needed any more."""
     if not voter.agent:
         return
     for row in open_work.queued_for(tx, voter.agent, proposal.message):
@@ -172,7 +172,7 @@ def spare(tx: Transaction, proposal: Proposal, voter: Voter, why: str, *, now: i
 
 
 def _tell(tx: Transaction, proposal: Proposal, effect: str, *, by: Voter, now: int) -> None:
-    """Everybody reads it; the asker, who waits for it, is called on unless it knows."""
+    """Announce the end of a proposal in the channel; its creator is called on, unless the creator ended it."""
     asker = proposal.creator
     knows = asker == by.name or asker not in member_rows.members_in(tx, proposal.workspace)
     speech = routing.OutgoingMessage(
@@ -189,7 +189,7 @@ def _tell(tx: Transaction, proposal: Proposal, effect: str, *, by: Voter, now: i
 
 
 def _go_on(tx: Transaction, proposal: Proposal, *, now: int) -> None:
-    """What waited for the end of it, whatever that was: the kickoff of a team that elects first."""
+    """Say what waited for the end of a proposal, however it ended: the kickoff of a team that elects first."""
     for text, quoted in proposal.effect.then:
         spans = [(start, end) for start, end in quoted]
         root = proposal.root if proposal.hop else ""  # an agent started the team: it goes on from what that works on

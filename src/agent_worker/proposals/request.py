@@ -31,7 +31,7 @@ _RESOLUTIONS: dict[ProposalKind, Resolution] = {
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """Who acts: a member with the agent it is, or the person."""
+    """Who acts on a proposal: a member with the id of its agent, or the person."""
 
     name: str
     agent: str = ""
@@ -86,7 +86,7 @@ def checked(
     then: Said,
     now: int,
 ) -> NewProposal:
-    """Everything somebody may get wrong."""
+    """The proposal that a request asks for. Raises an error for everything somebody may get wrong."""
     question = _question(request.question)
     options = _options(request, members)
     electorate = _electorate(request, members, by=by)

@@ -213,7 +213,7 @@ def open_in(tx: Transaction, workspace: str) -> list[Proposal]:
 
 
 def made_for(tx: Transaction, root: str) -> int:
-    """How many one request has led to."""
+    """How many proposals one request has led to."""
     row = tx.one("select count(*) as n from proposal where project = :project and root = :root", root=root)
     return int(row["n"]) if row else 0
 
@@ -247,7 +247,7 @@ def choices(tx: Transaction, proposal: str) -> dict[str, str]:
 
 
 def consent(tx: Transaction, id: str) -> Proposal:
-    """The person lets it stand."""
+    """Note that the person, who may veto it, lets a proposal stand."""
     row = tx.one("update proposal set consented = 1 where project = :project and id = :id returning *", id=id)
     assert row is not None
     return Proposal.of(row)
@@ -272,7 +272,7 @@ def end(
 
 
 def due(tx: WholeTransaction, *, now: int) -> list[Proposal]:
-    """Open ones of all projects whose time is up, in workspaces that run, oldest first."""
+    """Open proposals of all projects whose time is up, in workspaces that run, oldest first."""
     rows = tx.all(
         """select p.* from proposal p join workspace w on w.project = p.project and w.id = p.workspace
             where p.state = 'open' and p.expires_at <= :now and w.state = 'running' order by p.expires_at, p.id""",
@@ -338,7 +338,7 @@ def hold_back(tx: Transaction, id: str) -> None:
 
 
 def hold_back_reasons(tx: Transaction, workspace: str, agent: str, *, since: int) -> None:
-    """What a member said about its votes from a time on. The votes count."""
+    """Hide what a member said about its votes from a time on. The votes count."""
     tx.run(
         """update vote set reason = ''
             where project = :project and workspace = :workspace and at >= :since and voter = (
@@ -351,7 +351,7 @@ def hold_back_reasons(tx: Transaction, workspace: str, agent: str, *, since: int
 
 
 def hold_back_reason(tx: Transaction, workspace: str, number: int) -> None:
-    """Why its creator cancelled it; that it was cancelled stays."""
+    """Hide why its creator cancelled a proposal; that it was cancelled stays."""
     tx.run(
         "update proposal set reason = :words where project = :project and workspace = :workspace and n = :number",
         words=TAKEN_BACK,

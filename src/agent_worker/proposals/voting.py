@@ -88,7 +88,7 @@ def certain(rules: VotingRules, votes: Votes) -> Outcome | None:
 
 
 def _is_safe(rules: VotingRules, votes: Votes, leader: str, left: int) -> bool:
-    """Does it win whoever else votes, and however many of them do?"""
+    """Whether the leader wins whoever else votes, and however many of them do."""
     counts = tally(rules, votes)
     match rules.resolution:
         case "plurality":
@@ -104,7 +104,7 @@ def _is_safe(rules: VotingRules, votes: Votes, leader: str, left: int) -> bool:
 
 
 def _can_be_won(rules: VotingRules, votes: Votes, left: int) -> bool:
-    """Is there a way to vote that gives a winner?"""
+    """Whether the missing votes can still make a winner."""
     counts = tally(rules, votes)
     cast, best = sum(counts.values()), max(counts.values())
     match rules.resolution:
@@ -117,7 +117,7 @@ def _can_be_won(rules: VotingRules, votes: Votes, left: int) -> bool:
 
 
 def _beats(rules: VotingRules, votes: Votes, leader: str, rival: str) -> bool:
-    """Would it win a tie that all the missing votes together have made?"""
+    """Whether the leader would win a tie that all the missing votes together have made."""
     if rules.tie_break == "creator" and rules.creator in missing(rules, votes):
         return False  # the creator's is among them
     order = _by_priority(rules, votes)
@@ -138,7 +138,7 @@ def _by_priority(rules: VotingRules, votes: Votes) -> list[str]:
 
 
 def _without_quorum(rules: VotingRules) -> VotingRules:
-    """Why it cannot be won any more has nothing to do with who is missing."""
+    """The rules with a quorum of 0: an outcome that is out of reach stays so whoever still votes."""
     return VotingRules(rules.options, rules.voters, 0, rules.resolution, rules.tie_break, rules.creator, rules.seed)
 
 

@@ -104,7 +104,7 @@ def keep(tx: Transaction, timer: Timer, *, now: datetime) -> None:
 
 
 def keep_workflows(tx: Transaction, wanted: Mapping[str, WorkflowSchedule], *, now: datetime) -> None:
-    """What the files of a project say about its workflows; what they say no longer is cleared."""
+    """Store what the files of a project say about its workflows; what they say no longer is cleared."""
     timers = [Timer(schedule, workflow=WorkspaceName(name).full) for name, schedule in wanted.items()]
     for row in tx.all("select id from schedule where project = :project and workflow <> '' and set_by = 'file'"):
         if row["id"] not in {timer.id for timer in timers}:
@@ -185,7 +185,7 @@ def marked(tx: WholeTransaction) -> list[Row]:
 
 
 def take(tx: Transaction, row: Row, host: str) -> bool:
-    """Be the host that starts or checks what is due. False: another one does, or has."""
+    """Claim what is due for this host, which then starts or checks it. False: another host does, or has."""
     taken = tx.changed(
         """update schedule set host = :host
             where project = :project and id = :id and slot = :slot
@@ -239,7 +239,7 @@ def fire_due(tx: WholeTransaction, *, now: datetime) -> int:
 
 
 def _mend(tx: WholeTransaction, now: datetime) -> None:
-    """An interval that is due later than it can be: somebody has set the clock back."""
+    """Move intervals that are due later than they can be: somebody has set the clock back."""
     for row in tx.all("select * from schedule where state = 'active' and due_at > :now", now=micros(now)):
         try:
             interval = spec_of(row).interval
@@ -280,7 +280,7 @@ def _fire(tx: Transaction, row: Row, *, now: datetime) -> None:
 
 
 def _waits_still(tx: Transaction, row: Row) -> bool:
-    """Has an earlier wake-up of this schedule not ended yet?"""
+    """Whether an earlier wake-up of this schedule has not ended yet."""
     open_one = tx.one(
         """select 1 as one from instruction
             where project = :project and agent = :agent and source = 'schedule'

@@ -107,7 +107,7 @@ class AgentRun(Followed):
         return row["state"] in ENDS or (row["state"] != "running" and bool(row["held_by"]))
 
     def _waits(self, row: Row) -> bool:
-        """Whether only a person can make it go on."""
+        """Whether only a person can let this work go on."""
         return bool(row["state"] == "waiting" or (row["state"] == "queued" and self._lacks_key(self._work["agent"])))
 
     async def _conclude(self) -> Served | AgentWorkerError:
@@ -146,7 +146,7 @@ async def take_up_work(service: Service, loaded: LoadedProject, id: str) -> Foll
 
 
 def _kept(row: Row) -> Refused:
-    """Nobody works on it now, and whoever waits for the answer need not go on waiting."""
+    """The error for whoever waits for an answer that nobody works on now; the question is kept."""
     back = "resume" if row["paused"] else "agent start"
     return Refused(
         f"{row['name']} is no longer working: {row['held_by']}; your question is kept",
@@ -178,7 +178,9 @@ def _put(
     key: str | None,
     cause: CarriedRoot | None = None,
 ) -> Row:
-    """The instruction that the message becomes. Nobody waits for one who does not work."""
+    """Give the message to its agent, and return the instruction that it becomes. Raises Refused for an agent that does
+    not work.
+    """
     receipt = hand_over(tx, loaded, to, message, now=now, key=key, cause=cause)
     row = _find(tx, receipt.id) or tx.one(
         """select i.* from delivery d

@@ -205,7 +205,7 @@ def _let_go_on(tx: Transaction, agent: str, *, now: int) -> None:
 
 
 def _broken(loaded: LoadedProject, name: str) -> AgentView:
-    """An agent whose file cannot be used, and never could since we know it."""
+    """The view of an agent whose file cannot be used, and could not since the daemon started."""
     wrong = loaded.project.wrong_with(name)
     why = in_lines(wrong)
     file = str(loaded.project.broken[name])
@@ -219,7 +219,7 @@ def _to_edit(wrong: Sequence[Problem]) -> str:
 
 
 def _remedy(row: Row, wait: Waiting | None, worker: AgentRuntime | None, wrong: Sequence[Problem]) -> str:
-    """What mends the reason that is told of an agent, in the order in which reasons are told."""
+    """The remedy for the reason that is shown for an agent, in the order in which reasons are shown."""
     if row["paused"]:
         return "resume" if row["limited"] else ""
     if wait is not None:

@@ -114,7 +114,7 @@ class DiskWatch:
 
 
 def _put(tx: Transaction, space: FreeSpace, *, now: int) -> None:
-    """What was said about another state is settled by this one."""
+    """Tell the person how full the disk is; what was said about another state is closed."""
     for state in ("low", "stopped"):
         if state != space.state:
             inbox.close_about(tx, "space", state)

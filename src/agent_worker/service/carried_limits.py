@@ -28,7 +28,9 @@ async def cause_of(service: Service, loaded: LoadedProject, run: str) -> Carried
 
 
 async def _cause(service: Service, loaded: LoadedProject, run: str) -> CarriedRoot | None:
-    """The run may belong to another project: then its request is not one of ours, but how far it went still counts."""
+    """The request that a run works on. If the run belongs to another project its request is not one of ours, but its
+    hops still count.
+    """
     database, whole = await service.holding(run, "run")
     row = await database.read(_of_run, whole) if database.project and whole == run else None
     return CarriedRoot(row["root"] if database.project == loaded.id else "", row["hop"] + 1) if row else None

@@ -68,7 +68,7 @@ def causes_of(tx: Transaction, run: Row, message: str | None) -> Causes:
 
 
 def _chain(tx: Transaction, message: Row | None) -> Iterator[CausingMessage]:
-    """The newest first: a message, the one that the run was called by which said it, and so on."""
+    """The messages that led to a run, newest first: each was said by the run that the next one called."""
     for _ in range(LONGEST):
         if message is None:
             return
@@ -77,7 +77,7 @@ def _chain(tx: Transaction, message: Row | None) -> Iterator[CausingMessage]:
 
 
 def _came_of(tx: Transaction, run: Row) -> tuple[list[WokenRun], RunCopy | None]:
-    """What was made of a run's words, and of what it changed."""
+    """The runs that a run's messages woke, and what it changed in its working copy."""
     woke, copy = [], None
     for row in tx.all(_SAID, workspace=run["workspace"], run=run["id"]) if run["workspace"] else ():
         if row["kind"] == "system":

@@ -40,7 +40,7 @@ class Leftover:
 
 
 def _before(service: Service) -> float:
-    """Seconds of the clock: what is older need not be kept."""
+    """The time, in seconds, before which leftovers need not be kept."""
     kept = timedelta(seconds=service.runtime.registry.settings.keep_leftovers)
     return (from_micros(service.now()) - kept).timestamp()
 
@@ -110,7 +110,9 @@ def _all(service: Service, rows: list[Row]) -> Iterator[Leftover]:
 
 
 def _of_nobody(programs: Path, rows: list[Row], before: float) -> Iterator[Path]:
-    """Folders of agents that no project has any more. Of a project that is out of sight, or broken, only old ones."""
+    """Folders of agents that no project has any more. Of a project that cannot be read, only
+    folders unused for long.
+    """
     known, unsure = _owners(rows)
     for folder in programs.glob("*/*"):
         if folder.is_symlink() or not folder.is_dir() or folder.name in known:
@@ -120,7 +122,7 @@ def _of_nobody(programs: Path, rows: list[Row], before: float) -> Iterator[Path]
 
 
 def _owners(rows: list[Row]) -> tuple[set[str], set[str]]:
-    """Folders of agents that are there, and of those of whom we cannot tell."""
+    """The folders of agents that exist, and those of agents whose project cannot be read."""
     known, unsure = set(), set()
     defined = {root: _defined(Path(root)) for root in {row["root"] for row in rows}}
     for row in rows:

@@ -162,7 +162,7 @@ class Follower:
         self.at = at  #: the last number seen
 
     def listen(self) -> None:
-        """Now, not when it is first read. For what is caused after this and followed later."""
+        """Begin to listen now, not when the first batch is read. For what is caused after this and followed later."""
         self._ear = _Listener(self._bus, self._wanted, self._until)
         self._watch()
 
@@ -303,7 +303,7 @@ class _Listener:
 
 
 def _nothing() -> None:
-    """Nobody is told."""
+    """Ends a watch that nobody was told of."""
 
 
 def _size(event: Event) -> int:

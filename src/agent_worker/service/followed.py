@@ -102,7 +102,7 @@ class Followed(ABC):
         yield [await self._last()]
 
     async def _unless_asked(self) -> AsyncIterator[Sequence[EventRecord]]:
-        """What happens; nothing, where it was over, or waited for the person, before we listened."""
+        """The events of the work; none, where it was over or waited for the person before we listened."""
         if (self.leaves_when_asked or self.may_be_over) and await self._is_over():
             return
         async for batch in self._followed():
@@ -140,7 +140,7 @@ class Followed(ABC):
         self._follower.close()
 
     async def _followed(self) -> AsyncIterator[Sequence[EventRecord]]:
-        """Whoever reads slowly misses what is live only, and nothing else."""
+        """All events of the work. A reader that is too slow misses live text and tool calls, and nothing else."""
         while True:
             try:
                 async for batch in self._follower:
@@ -154,7 +154,7 @@ class Followed(ABC):
 
     @abstractmethod
     def begun(self) -> dict[str, Any]:
-        """What it is called, first, for whoever leaves before its end; and what else is known."""
+        """The first record: the id of the work, for whoever leaves before its end, and what else is known."""
 
     @abstractmethod
     async def _is_part(self, told: EventRecord) -> bool:

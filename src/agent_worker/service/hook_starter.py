@@ -59,7 +59,7 @@ class HookStarter:
             self._service.background(self._start(row, place))
 
     async def _start(self, row: Row, place: tuple[str, str, str]) -> None:
-        """A set-up may take minutes: it holds up no other group."""
+        """Start the workflow of one delivery. Its set-up may take minutes, which holds up no other group."""
         service = self._service
         database = service.runtime.database.of(row["project"])
         try:

@@ -189,7 +189,7 @@ def running(tx: Transaction, name: WorkspaceName) -> Row | None:
 
 
 def _unwanted(trigger: Trigger, came: Webhook, *, strict: bool) -> str:
-    """Why a trigger does not heed this webhook; '' when it does."""
+    """Why a trigger ignores this webhook; '' when it does not."""
     if trigger.events and came.event not in trigger.events and (strict or came.event):
         return f"the event is {came.event[:100] or 'not named'}, not {' or '.join(trigger.events)}"
     for path, wanted in trigger.when.items():

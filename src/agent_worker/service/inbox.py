@@ -235,7 +235,7 @@ def _with_reason(tx: Transaction, row: Row, item: Item) -> Item:
 
 
 def _can(tx: Transaction, row: Row) -> list[str]:
-    """What can be done about it: nothing that would only say that its workflow has ended."""
+    """The answers that an item takes: where its workflow has ended for good, only to dismiss it."""
     if "retry" not in CAN[row["kind"]]:
         return CAN[row["kind"]]
     try:
@@ -355,7 +355,9 @@ def _retry(tx: Transaction, row: Row, *, now: int) -> str:
 
 
 def _check_workspace(tx: Transaction, row: Row) -> str:
-    """Empty when it can go on at once; what it waits for, where work is kept for the next start. Raises NotRunning."""
+    """What work waits for that goes on with the next start of its workflow; '' when it can go on at once. Raises
+    NotRunning.
+    """
     workspace = tx.one(
         "select workflow, tag, state, bound from workspace where project = :project and id = :id", id=row["workspace"]
     )
@@ -368,7 +370,7 @@ def _check_workspace(tx: Transaction, row: Row) -> str:
 
 
 def _reply(tx: Transaction, row: Row, text: str, *, now: int) -> None:
-    """To a member who called on the person: said in the channel, and an instruction for that member."""
+    """Answer a member who called on the person: in the channel, and with an instruction for that member."""
     asker = agent_rows.identity(tx, row["agent"])["name"]
     workspace = workspace_rows.get(tx, row["workspace"])
     workspace_rows.find_running(tx, workspace_rows.name_of(workspace))

@@ -1,4 +1,4 @@
-"""Sending and reading."""
+"""Messages: sending them, asking and waiting, reading conversations, and where a message went."""
 
 from __future__ import annotations
 

@@ -129,7 +129,9 @@ class OpenProjects:
         return _OpenProject(loaded, definitions, seen, watched, values)
 
     def _ailing(self, loaded: LoadedProject, definitions: ProjectFiles) -> Iterator[Path]:
-        """What agents that cannot be used depend on beside their own file: any of it may be what is mended."""
+        """The files, beside its own, that an agent which cannot be used depends on: a change in any of them may mend
+        it.
+        """
         for name, definition in definitions.agents.items():
             worker = self.runtime.registry.own(loaded.agents[name])
             if worker is not None and worker.trouble:
@@ -178,7 +180,8 @@ def _project_at(directory: str) -> Path:
 
 
 def _stamp(root: Path, watched: Iterable[Path] = ()) -> Stamp | None:
-    """Changes whenever one of the files that define the project does. Asked at every request, of every file.
+    """A stamp that changes whenever one of the files that define the project does. Asked at every request, of every
+    file.
 
     None: the system has no descriptor left to look with.
     """

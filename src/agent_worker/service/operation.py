@@ -32,7 +32,7 @@ class StreamItem:
 
 
 class FilesKeeper(Protocol):
-    """What operations are called with."""
+    """What every operation is called with, as far as this module knows it."""
 
     async def keep_files(self) -> None: ...
 

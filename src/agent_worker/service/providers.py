@@ -75,7 +75,7 @@ async def provider_test(service: Service, name: str, model: str = "", project: s
 
 
 def _why_not(provider: Provider, model: str, env: Mapping[str, str]) -> ProviderTest | None:
-    """Nothing is sent without a key."""
+    """Why a provider cannot be tried; None when it can. Nothing is sent without a key."""
     status = status_of(provider, env)
     if not status.configured and not provider.keyless:
         hint = f"agent-worker key set {owner_of(status.variable)}"
@@ -120,7 +120,9 @@ async def key_remove(service: Service, name: str) -> KeyStored:
 
 
 async def bring(service: Service, given: Mapping[str, str]) -> None:
-    """A client has these in its environment: what is missing here is used, and forgotten when the daemon ends."""
+    """Use keys that a client has in its environment and that are missing here; they are forgotten
+    when the daemon ends.
+    """
     if service.runtime.backends.keys.bring(given):
         await keys_changed(service)
 

@@ -117,7 +117,7 @@ async def _take_back(
 
 
 async def _undo_round(service: Service, loaded: LoadedProject, name: str, id: str, *, show: bool) -> TakenBack:
-    """A night's tidying of what one agent remembers: nobody saw words in it that they had not seen before."""
+    """Take back one round through an agent's memory: nobody saw words in it that they had not seen before."""
     done, stands = await undo_round(service, service.database(loaded), agent_id(loaded, name), id, show=show)
     taken = TakenBack([], restored=[f"{name}: {each.before.key}" for each in done])
     taken.for_you.extend(f"{each.after.key} ({each.what}) was changed since" for each in stands)
@@ -178,7 +178,7 @@ def _add(taken: TakenBack, found: Reverted, name: str) -> None:
 
 
 async def _strike_files(service: Service, database: ProjectDatabase, held: Held) -> None:
-    """The files that people, and agents who may read files, would still find it in."""
+    """Strike what was taken back out of the files in which people, and agents who may read files, would find it."""
     log_files, registry = service.runtime.log_files, service.runtime.registry
     await log_files.flush()
     for (agent, context), seqs in held.lines.items():

@@ -88,7 +88,7 @@ def _record(tx: Transaction, worker: AgentRuntime, planned: RoundPlan, id: str, 
 
 
 def _close_settled(tx: Transaction, agent: str, disputed: Collection[str]) -> None:
-    """Nobody need decide about a dispute that is none any more."""
+    """Close the inbox items about disputes that are none any more."""
     for row in inbox.open_items(tx):
         if row["kind"] == "dispute" and row["agent"] == agent and row["ref"].partition("/")[2] not in disputed:
             inbox.close_about(tx, "dispute", row["ref"])
@@ -155,7 +155,7 @@ class NightRounds:
         return [own for worker in registry.workers() if (own := registry.own(worker.agent)) is worker and own.home]
 
     async def _all(self, workers: Iterable[AgentRuntime], night: datetime) -> None:
-        """Whoever is at work comes later; after a day it is the next night's."""
+        """Tidy the memory of all agents. One that is at work is tried again later, for a day at most."""
         left, tries = list(workers), 86400 // int(AGAIN.total_seconds())
         for _ in range(tries):
             left = [worker for worker in left if not await self._one(worker, night)]
@@ -164,7 +164,7 @@ class NightRounds:
             await self._service.runtime.clock.sleep(AGAIN.total_seconds())
 
     async def _one(self, worker: AgentRuntime, night: datetime) -> bool:
-        """False when it is at work."""
+        """Tidy the memory of one agent. False when the agent is at work."""
         assert worker.home is not None
         database = self._service.runtime.database.of(worker.project)
         try:

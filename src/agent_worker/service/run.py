@@ -200,7 +200,7 @@ class _TeamRun(Followed):
         return told.kind != "queued"
 
     async def _is_over(self) -> bool:
-        """The end is told by `until`."""
+        """Whether the run has to end here because it waits for the person; its regular end is told by `until`."""
         if self.leaves_when_asked:
             self._waits = await self._rests()
         return self._waits

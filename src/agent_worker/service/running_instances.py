@@ -41,7 +41,7 @@ class RunningInstances:
         self._stopping: set[str] = set()
 
     def get(self, workspace: str) -> Instance | None:
-        """By the id of its workspace."""
+        """The running instance that has this workspace (by its id); None when it is not open here."""
         return self._running.get(workspace)
 
     def add(self, running: Instance) -> None:
@@ -108,5 +108,5 @@ class RunningInstances:
 
 
 async def at_rest(running: Instance) -> Summary:
-    """What has come of an instance that waits at a limit, and how it goes on."""
+    """The summary so far of an instance that waits at a limit, with the command that resumes it."""
     return replace(await running.so_far(), resume=f"agent-worker resume @{running.name}")

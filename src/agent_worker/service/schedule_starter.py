@@ -71,7 +71,7 @@ class Timekeeper:
         self._service.background(self._check(row, spec, spec.check))
 
     async def _check(self, row: Row, spec: Schedule | WorkflowSchedule, command: str) -> None:
-        """A check may take minutes: it holds up no other schedule."""
+        """Run the check of a schedule. It may take minutes, which holds up no other schedule."""
         database = self._service.runtime.database.of(row["project"])
         try:
             try:

@@ -237,7 +237,7 @@ def _refuse_misplaced(found: _Target, given: Mapping[str, object]) -> None:
 async def _check_workflow(
     service: Service, loaded: LoadedProject, workflow: str, wanted: Schedule | WorkflowSchedule
 ) -> None:
-    """Nobody will be there to give what is missing."""
+    """Check that a workflow can start by a schedule: nobody will be there to give what is missing."""
     definition = (await service.workflow(loaded, WorkspaceName.parse(workflow).workflow)).definition
     params = wanted.params if isinstance(wanted, WorkflowSchedule) else {}
     known = {param.name: param for param in definition.params}
@@ -264,7 +264,7 @@ def _checked(kind: type[Schedule] | type[WorkflowSchedule], given: Mapping[str, 
 
 
 def _stands_for(row: Row, running: set[tuple[str, str]]) -> bool:
-    """Is this what a person has set for one member, who follows it now? Then that is shown, with its next time."""
+    """Whether a row is what a person set for one member who follows it now: then the member's own row is shown."""
     if row["agent"] or row["workflow"] or not row["member"]:
         return False
     return (str(WorkspaceName.parse(row["workspace"])), row["member"]) in running

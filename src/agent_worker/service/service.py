@@ -88,9 +88,10 @@ class Service:
         return self.database(loaded).write(change, *args, **kwargs)
 
     async def holding(self, id: str, *kinds: Kind) -> tuple[ProjectDatabase, str]:
-        """What is stored of the project that holds this, for those who know an id, or how it begins, and nothing else.
+        """The rows of the project that has this id, or an id that begins so, for those who know nothing else; and the
+        whole id.
 
-        With the id in full; with what was typed, when there is nothing of these kinds.
+        Where nothing of these kinds is found, the id comes back as it was typed.
         """
         project, whole = await self.runtime.database.read(holding, kinds, id)
         return self.runtime.database.of(project), whole or id
@@ -129,15 +130,15 @@ class Service:
         return self._projects.all()
 
     async def add_quick(self, loaded: LoadedProject, definition: AgentDefinition) -> None:
-        """An agent that lives only as long as this process."""
+        """Add an agent that lives only as long as this process."""
         await self._projects.add_quick(loaded, definition)
 
     async def drop_quick(self, loaded: LoadedProject, name: str) -> None:
-        """A quick agent has ended before this process does."""
+        """Remove a quick agent that ends before this process does."""
         await self._projects.drop_quick(loaded, name)
 
     async def add_values(self, loaded: LoadedProject, values: ProjectValues, *, again: bool) -> None:
-        """Agents and teams that a program hands over. What was left of them by an earlier process goes on.
+        """Add agents and teams that a program hands over. What an earlier process left of their work goes on.
 
         `again`: their functions are others than they were.
         """
@@ -152,7 +153,7 @@ class Service:
         await self.runtime.supervisor.wake_all()
 
     async def remake_kit(self, loaded: LoadedProject) -> None:
-        """The user has approved something: what was refused to agents may be theirs now."""
+        """Make the tools and backends of a project anew: what was refused to agents may be approved now."""
         await self._projects.remake_kit(loaded)
 
     # --- after a restart --------------------------------------------------------------------------------
@@ -200,7 +201,7 @@ class Service:
                 log.exception("project %s could not be opened again", root)
 
     async def _take_up_later(self, root: str) -> None:
-        """Take a project up as soon as the other runtime lets go of it: nobody tells us when."""
+        """Open a project as soon as another runtime lets go of it, which nobody tells us: we look again and again."""
         while True:
             await self.runtime.clock.sleep(TAKE_UP)
             try:
@@ -212,7 +213,7 @@ class Service:
             return
 
     async def take_up_left(self) -> None:
-        """A host is gone: the instances that it had open go on here, unless another host is faster."""
+        """Open the instances of a host that is gone, unless another host is faster."""
         open_here = {loaded.id for loaded in self.projects()}
         await self._open_workspaces([each for each in await self._workspaces_left() if each["project"] in open_here])
 
@@ -276,11 +277,11 @@ class Service:
         return await self._instances.stop(running, reason=reason)
 
     def running(self, workspace: str) -> Instance | None:
-        """By the id of its workspace."""
+        """The running instance that has this workspace (by its id); None when it is not open here."""
         return self._instances.get(workspace)
 
     async def instance(self, loaded: LoadedProject, name: str) -> Instance:
-        """A running one, by `workflow` or `workflow:tag`."""
+        """A running instance, by `workflow` or `workflow:tag`."""
         found = await self.workspace_name(loaded, name)
         workspace = await self.read(loaded, workspace_rows.find_running, found)
         if (running := self.running(workspace["id"])) is None:
@@ -331,14 +332,14 @@ class Service:
             await self.runtime.personal.agree(agent)
 
     async def keep_files(self) -> None:
-        """Until what was written into the files of agents is kept, where it is kept for several hosts."""
+        """Wait until what was written into the files of agents is stored, where several hosts share it."""
         if self.runtime.personal:
             await self.runtime.personal.keep()
 
     # --- tasks ----------------------------------------------------------------------------------------
 
     def background(self, work: Coroutine[object, object, T]) -> asyncio.Task[T]:
-        """Work that ends with the service. What comes after its end, such as a schedule that is due, is not begun."""
+        """Run work that ends with the service. What is begun after the service's end is not run."""
         task = asyncio.create_task(work)
         if self._closed:
             task.cancel()
@@ -347,7 +348,7 @@ class Service:
         return task
 
     def listen(self, listener: Callable[[Event], None], *kinds: type[Event]) -> None:
-        """Be told events of these kinds until the service is closed."""
+        """Call `listener` with events of these kinds until the service is closed."""
         self._unlisten.append(self.runtime.bus.listen(listener, *kinds))
 
     async def close(self) -> None:

@@ -98,7 +98,7 @@ async def runs(service: Service, loaded: LoadedProject, name: WorkspaceName) -> 
 
 
 async def _make_room(service: Service, loaded: LoadedProject) -> None:
-    """Too many: the first one that an agent alone or an editor has, and nothing is done in, is closed.
+    """Close the oldest idle session of an agent alone or of an editor, where too many instances run.
 
     What was said there is kept. Teams that a person has started are left alone.
     """
@@ -127,7 +127,7 @@ def _is_running(tx: Transaction, name: WorkspaceName) -> bool:
 
 
 def _running(tx: Transaction) -> list[Row]:
-    """What runs, the oldest first, and whether anything is to be done there."""
+    """The running instances, the oldest first, each with whether there is work in it."""
     rows = [row for row in workspace_rows.of_project(tx) if row["state"] == "running"]
     busy = {
         row["workspace"]

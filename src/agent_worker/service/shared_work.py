@@ -42,7 +42,7 @@ class SharedWork:
         service.listen(self._hear, HostChanged, WorkspaceChanged, Queued, TokensChanged, ApprovalsChanged)
 
     async def _join_all(self, loaded: LoadedProject) -> None:
-        """A project was opened: whoever works in its instances elsewhere may work here too."""
+        """Let this host work in the instances that other hosts have open, when a project is opened here."""
         if personal := self._service.runtime.personal:
             self._service.background(personal.bring_all(loaded.id))
         for workspace in await self._service.read(loaded, workspace_rows.running_elsewhere, self._host):
@@ -100,7 +100,9 @@ class SharedWork:
         return await asyncio.to_thread(lambda: next((root for root in roots if is_at(root, identity)), None))
 
     async def _look_at_approvals(self, project: str, *, answered: bool) -> None:
-        """Another host was told yes, or no: what was refused to agents may be theirs now, or theirs no longer."""
+        """Read the approvals of a project again, because another host changed them: what agents may do may be different
+        now.
+        """
         if shared := self._service.runtime.gate.shared:
             await shared.look_again(project)
         for loaded in self._service.projects():

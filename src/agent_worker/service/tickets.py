@@ -172,7 +172,7 @@ async def _run(service: Service, loaded: LoadedProject, request: WorkflowRequest
 
 
 async def _waited(service: Service, loaded: LoadedProject, work: Followed, id: str, seconds: float) -> Ticket:
-    """What has come of it within this time. Whoever stops waiting stops nothing."""
+    """What has come of the work within this time. Whoever stops waiting stops nothing."""
     work.leaves_when_asked = True
     happened: deque[str] = deque(maxlen=_LINES)
     came: Served | AgentWorkerError | None
@@ -238,7 +238,7 @@ def _named(work: Followed) -> str:
 
 
 def _line(record: dict[str, Any]) -> str:
-    """What happened, in a few words."""
+    """An event in a few words; '' for one that is not worth a line."""
     match record:
         case {"event": "message", "sender": str(sender), "text": str(text)} if sender != "system":
             return f"{sender}: {' '.join(text.split())[:160]}"

@@ -34,5 +34,5 @@ class Trial:
         self._charging.append(self.service.write(self.loaded, charge_project, item, now=self.service.now()))
 
     async def charged(self) -> None:
-        """Until all of it is stored."""
+        """Wait until every charge is stored."""
         await asyncio.gather(*self._charging)

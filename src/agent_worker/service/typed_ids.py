@@ -23,7 +23,7 @@ Kind = Literal["run", "inbox_item", "message", "work", "unheard", "instance"]  #
 
 
 def holding(tx: WholeTransaction, kinds: Sequence[Kind], id: str) -> tuple[str, str]:
-    """The project that has a row of one of these kinds with this id, or an id that begins so; and the whole id.
+    """The project that has a row of one of these kinds with this id, or with an id that begins so; and the whole id.
 
     Both are empty when there is none.
     """

@@ -96,7 +96,9 @@ def _refuse_files(service: Service, loaded: LoadedProject, agents: Iterable[str]
 
 
 def _let_pass(service: Service, loaded: LoadedProject, values: ProjectValues) -> None:
-    """What a program of the user's hands over is the user's own word; it does not vouch for agents in files. Blocks."""
+    """Approve what a program of the user's hands over, which is the user's own word; not what agents in files do.
+    Blocks.
+    """
     project, gate = values.beside(loaded.project), service.runtime.gate
     if gate.is_open:
         return

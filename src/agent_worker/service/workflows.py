@@ -219,7 +219,8 @@ async def begin(
     model: str | None = None,
     material: str = "",
 ) -> Instance:
-    """`trust` approves all that the workflow could execute, as it is now; `model` is used by all who use one.
+    """Start a workflow. `trust` approves all that it could execute, as it is now; `model` is used by all members that
+    use one.
 
     `material` is somebody else's words, said last.
     """

@@ -253,7 +253,7 @@ async def _over_pipes(program: McpProgram, lost: Lost) -> AsyncIterator[MessageS
 
 
 async def _hear(child: Child, theirs: MessageStream) -> str:
-    """Until its output ends; or why we stopped listening."""
+    """Take in a server's messages until its output ends; returns why we stopped listening, '' at the end."""
     async for line in lines(child.stdout, cap=ANSWER_CAP):
         if len(line) > ANSWER_CAP:
             return f"it sent a message larger than {ANSWER_CAP:,} bytes"
@@ -274,7 +274,9 @@ async def _speak(child: Child, theirs: MessageStream) -> None:
 async def _attend(
     child: Child, hearing: asyncio.Task[str], speaking: asyncio.Task[None], said: Ends, lost: Lost
 ) -> None:
-    """Tell when there is nobody to talk to any more. Its output may outlast it, in the hands of its children."""
+    """Report why the connection is lost, as soon as the server ends or stops talking. Its output may outlast it, in the
+    hands of its children.
+    """
     exiting = asyncio.create_task(child.exited.wait())
     try:
         await asyncio.wait({exiting, hearing, speaking}, return_when=asyncio.FIRST_COMPLETED)

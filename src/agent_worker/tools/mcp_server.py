@@ -22,7 +22,7 @@ Check = Callable[[], None]  #: blocks
 
 
 def _nothing() -> None:
-    """Whoever embeds the runtime has decided for itself."""
+    """Checks nothing: whoever embeds the runtime has decided for itself."""
 
 
 @dataclass(frozen=True, slots=True)

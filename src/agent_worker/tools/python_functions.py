@@ -52,7 +52,7 @@ def tool_of(function: PythonFunction) -> Tool:
 
 
 def _module(relative: str, root: Root, approved: str | None, patience: float) -> ModuleType:
-    """Run the text we read, not the path: what was approved and what is run must be the same file."""
+    """The module that the approved text makes. We run the text that was read, not the path: both must be the same."""
     source = root.read_text(relative, limit=SOURCE_CAP)
     if "\0" in source:  # no text, so nothing that could be shown and approved
         raise BadInput(f"{relative} cannot be loaded: it holds a NUL byte")
@@ -79,7 +79,7 @@ def _load(source: str, shown: str, module: ModuleType) -> None:
 
 
 def _run(work: Callable[[], None], *, name: str, within: float) -> BaseException | None:
-    """What it raised, if it ended in time. Not our code: anything may come out of it, or nothing ever."""
+    """Run somebody else's code in a thread; what it raised, if it ended in time."""
     raised: list[BaseException] = []
 
     def run() -> None:

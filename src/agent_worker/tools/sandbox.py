@@ -103,7 +103,7 @@ class Ceilings:
 
 @dataclass(frozen=True, slots=True)
 class NoSandbox:
-    """Why there is none on this machine."""
+    """Says why there is no sandbox on this machine."""
 
     reason: str
 
@@ -128,7 +128,7 @@ class Sandbox:
         nested: Iterable[Path] = (),
         own_copy: bool = False,
     ) -> Iterator[list[str]]:
-        """The command line that runs this one inside. Let the command end before you leave the block.
+        """The command line that runs a command in the sandbox. Let the command end before you leave the block.
 
         `nested` are the control files deeper down (`nested_control`). In its `own_copy` of the project a command may
         commit: `.git` can be written there, but for what names a program.
@@ -162,7 +162,9 @@ class Sandbox:
 
 @cache
 def find_sandbox() -> Sandbox | NoSandbox:
-    """Tried once, for real: a program that is there may still not be allowed to do anything. Blocks for some ms."""
+    """The sandbox of this machine, tried once for real: a program that is there may not be allowed to do anything.
+    Blocks for some ms.
+    """
     if sys.platform != "linux":
         return NoSandbox("the sandbox needs Linux (bubblewrap)")
     program = shutil.which("bwrap", path=_WHERE_PROGRAMS_ARE)
@@ -243,7 +245,7 @@ def _system(home: Path, most: Ceilings, *, network: bool) -> list[str]:
 
 
 def _masks(paths: Iterable[Path]) -> Iterator[str]:
-    """Nothing to see in their place, and no way to put something there."""
+    """Arguments that hide these paths: nothing is seen in their place, and nothing can be put there."""
     for path in paths:
         if path.is_dir():
             yield from ("--tmpfs", str(path), "--remount-ro", str(path))
@@ -252,7 +254,7 @@ def _masks(paths: Iterable[Path]) -> Iterator[str]:
 
 
 def _parted(paths: Iterable[Path], cwd: Path) -> tuple[list[Path], list[Path]]:
-    """Those that must be masked before the working directory is shown, and those within it."""
+    """The paths that must be masked before the working directory is shown, and those within it."""
     resolved = [path.resolve() for path in paths]
     return (
         [path for path in resolved if not path.is_relative_to(cwd)],
@@ -286,7 +288,7 @@ def nested_control(cwd: Path) -> dict[Path, Sign]:
 
 
 def _sign(path: Path) -> Sign:
-    """A stamp of what can hold a command: the file itself, what lies in it, and what names programs in a repository."""
+    """A stamp of a control file: of the file itself, and of what lies in it if it is a folder."""
     inner = sorted(islice(path.iterdir(), 100)) if path.is_dir() and not path.is_symlink() else []
     seen = [(each.name, _stat(each)) for each in (path, *inner)]
     return tuple((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in seen if status)
@@ -300,7 +302,7 @@ def _stat(path: Path) -> os.stat_result | None:
 
 
 def _make_own(folders: Iterable[Path], cwd: Path) -> None:
-    """What we fill ourselves is made for good: a stand-in would be in our own way while a command runs."""
+    """Make the folders that we fill ourselves for good: a stand-in would be in our own way while a command runs."""
     for folder in folders:
         if folder.is_relative_to(cwd):
             with suppress(OSError):

@@ -202,7 +202,7 @@ async def _run(argv: list[str], context: ToolContext, seconds: int) -> Completed
 
 
 async def _reported(context: ToolContext, new: list[Path]) -> str:
-    """What could not be prevented is put before the person: control files in folders beneath the working directory."""
+    """Put control files that a command wrote into deeper folders, which could not be prevented, before the person."""
     if not new:
         return ""
     cwd = context.cwd.resolve()
@@ -353,7 +353,7 @@ def _lines_of(text: str, piece: str, *, most: int = 10) -> Iterator[int]:
 
 
 def _where_it_nearly_is(text: str, piece: str) -> str:
-    """The usual mistake is in the spaces, or in all but the first line."""
+    """A hint where the text may stand: the usual mistake is in the spaces, or in all but the first line."""
     wanted = next((line.split() for line in piece.split("\n") if line.strip()), None)
     for number, line in enumerate(text.split("\n"), 1):
         if wanted and line.split() == wanted:

@@ -68,12 +68,12 @@ def tools_of(
 
 
 def are_ours(definition: AgentDefinition) -> bool:
-    """Are all tools of an agent our own? Then nothing can be wrong with them; of others that is known only by a try."""
+    """Whether all tools of an agent are our own: then nothing can be wrong with them, and no try is needed."""
     return not definition.skills and all(tool.name == "bash" or tool.name in TASK for tool in definition.tools)
 
 
 def _own(*, has_home: bool) -> tuple[Tool, ...]:
-    """An inline agent has no files of its own, only what was said."""
+    """The tools for an agent's own things. An inline agent has no files of its own, only what was said."""
     return recall.OWN + recall.HISTORY + soul.SOUL if has_home else recall.HISTORY
 
 

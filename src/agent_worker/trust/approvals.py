@@ -101,7 +101,7 @@ class Approvals:
         return settled(allowance, held)
 
     def settle(self, allowances: Iterable[Allowance]) -> bool:
-        """What is lower than before holds from now on, and what is gone is forgotten. Did that change anything?"""
+        """Let lower limits hold from now on, and forget those that are gone. Whether that changed anything."""
         before = dict(self.limits)
         for each in allowances:
             if each.written is None:
@@ -148,14 +148,14 @@ class Approvals:
         return any(known not in self.worked and agent != own for known, own in self._open_here())
 
     def move(self, place: str) -> None:
-        """What was approved for this checkout is approved for that one, which is the same."""
+        """Let what was approved for this checkout be approved for another path of the same one."""
         for by_digest in (self.when, self.worked, self.open):
             for known in [known for known, _ in self._open_here() if known in by_digest]:
                 by_digest[_placed(known.partition(_AT)[0], place)] = by_digest.pop(known)
         self.place = place
 
     def become(self, other: Approvals) -> None:
-        """What is approved there is approved here, and nothing else."""
+        """Take over exactly what is approved in another set."""
         for mine, theirs in zip(self._held(), other._held(), strict=True):
             mine.clear()
             mine.update(theirs)

@@ -50,7 +50,7 @@ class Places:
                 yield from self._matching(path) if word.glob else (path,)
 
     def in_path(self, name: str) -> dict[str, None]:
-        """Where PATH leads into the project (`.venv/bin`), a plain name may be one of its files."""
+        """Files of the project that a plain name may mean, where PATH leads into the project (`.venv/bin`)."""
         return self.files(Word(tuple(os.path.join(folder, name) for folder in self._path)))
 
     @cached_property
@@ -108,7 +108,7 @@ class Places:
                     yield from (found for place in self.directories for found in self.configured(module, place))
 
     def entries(self, words: Sequence[Word]) -> Iterator[str]:
-        """A folder that an interpreter is given is run by the file in it that has the right name."""
+        """The files by which an interpreter runs a folder that it is given."""
         for folder in self.folders(words):
             for name in ("__main__.py", "index.js", "index.mjs", "index.ts", "package.json", "main.lua", "init.lua"):
                 yield from self.files(Word((os.path.join(folder, name),)))
@@ -131,7 +131,9 @@ class Places:
 
 
 def _ways(path: str) -> tuple[str, ...]:
-    """Behind a link `..` leads elsewhere for the system than it does for a reader, and for `cd`."""
+    """The paths that a path with `..` may mean: behind a link the system goes elsewhere than a
+    reader, and `cd`, would.
+    """
     return (os.path.normpath(path), os.path.realpath(path)) if ".." in path else (os.path.normpath(path),)
 
 

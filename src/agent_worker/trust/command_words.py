@@ -87,7 +87,7 @@ def has_option(words: Sequence[Word], beginnings: tuple[str, ...]) -> bool:
 
 
 def may_be_option(word: Word) -> bool:
-    """What it stands for is not known, or the name of a file takes its place, which may begin with a dash."""
+    """Whether a word may turn out to be an option: it is unknown, or a pattern that matches a name with a dash."""
     return word.unknown or (word.glob and any(text[:1] in ("*", "?", "[") for text in word.texts))
 
 

@@ -58,7 +58,7 @@ def commands_of_find(known: Knowledge, name: str, rest: Sequence[Word]) -> Itera
 
 
 def is_plain_sed(rest: Sequence[Word]) -> bool:
-    """Harmless with one script of the plainest kind, and none of the options that bring others."""
+    """Whether this sed is harmless: one script of the plainest kind, and no option that brings another."""
     given = [word for word in rest if not (word.texts and re.fullmatch(r"-[nErs]+", word.texts[0]))]
     script = given[0] if given else UNKNOWN
     others = has_option(given, ("-",)) or any(map(may_be_option, (*given, script)))
@@ -73,7 +73,9 @@ def is_plain_awk(rest: Sequence[Word]) -> bool:
 
 
 def note_git(known: Knowledge, name: str, rest: Sequence[Word]) -> None:
-    """Elsewhere than in the root an agent may have made a repository with settings of its own."""
+    """Note what a git command may do. Outside of the root an agent may have made a repository with
+    settings of its own.
+    """
     words = list(rest)
     harmless = set(known.places.directories) == {known.places.root}
     while words and words[0].texts and words[0].texts[0].startswith("-"):

@@ -86,7 +86,7 @@ def _real(root: Path, path: str, start: Path | None = None) -> tuple[str, ...]:
 
 @contextmanager
 def _explained(path: str) -> Iterator[None]:
-    """What cannot be read cannot be approved: its content could change unnoticed."""
+    """Turn what cannot be read into Refused: it cannot be approved, as its content could change unnoticed."""
     try:
         yield
     except FileNotFoundError:

@@ -43,7 +43,7 @@ class Gate:
         self._programs: dict[Path, TrustStore] = {}  # what programs said yes to, which no file keeps
 
     async def look(self, root: Path, project: str) -> None:
-        """The project in this directory is being opened: what was approved of it is looked up, if hosts share that."""
+        """Look up what was approved of a project that is being opened, if hosts share that."""
         if self.shared:
             await self.shared.look(root, project)
 
@@ -63,7 +63,7 @@ class Gate:
         return tuple(one for one in waiting if one.power in still)
 
     def approve(self, root: Path, powers: Iterable[Power]) -> None:
-        """The user said yes, or it was us who wrote this for the user."""
+        """Approve powers: the user said yes, or it was us who wrote this for the user."""
         if not self.is_open:
             self._store(root).approve(tuple(powers))
 
@@ -83,20 +83,20 @@ class Gate:
         return self._store(root).calls()
 
     def allow_call(self, root: Path, digest: str, what: str) -> None:
-        """Just this call of a tool is not asked about any more."""
+        """Allow exactly this tool call for good: it is not asked about any more."""
         self._store(root).allow_call(digest, what)
 
     def revoke_call(self, root: Path, digest: str) -> None:
         self._store(root).revoke_call(digest)
 
     def worked(self, root: Path, agent: str) -> None:
-        """An agent who may change files of the project has worked, or goes on working, there."""
+        """Note that an agent who may change files of the project has worked there, or goes on working."""
         if not self.is_open:
             for store in (self._store(root), self._of_programs(root)):
                 store.worked(agent)
 
     def settle(self, root: Path, allowances: Iterable[Allowance]) -> None:
-        """Files were read: limits that are lower now than they were are what holds from now on."""
+        """Take the limits that files say now: one that is lower than before is what holds from now on."""
         if not self.is_open:
             allowances = tuple(allowances)
             for store in (self._store(root), self._of_programs(root)):
@@ -111,7 +111,9 @@ class Gate:
         return {which: holds for which, holds in self._store(root).held_back(allowances).items() if which in passed}
 
     def still_approved(self, root: Path, power: Power, step: SetupStep) -> None:
-        """Right before this step of a set-up runs: what it runs is still what was approved when set-up began."""
+        """Check, right before a step of a set-up runs, that what it runs is still what was approved when the set-up
+        began.
+        """
         if self.is_open:
             return
         self.require(root, [power])

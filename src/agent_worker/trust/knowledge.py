@@ -49,7 +49,7 @@ class Knowledge:
         return Reach(tuple(sorted(self.files)), tuple(self.anything))
 
     def size(self) -> tuple[int, ...]:
-        """Grows whenever something new is found."""
+        """How much is known: it grows whenever something new is found."""
         variables = (len(word.texts) + word.unknown for word in self.scope.variables.values())
         return (
             len(self.files),
@@ -87,7 +87,9 @@ class Knowledge:
         self.awaited |= {ANY} if word.glob or word.unknown else set()
 
     def sets(self, name: str, rest: Sequence[Word]) -> None:
-        """Variables that get a value from elsewhere; a name with an index is an expression, which bash evaluates."""
+        """Note variables that get a value from elsewhere; a name with an index is an expression,
+        which bash evaluates.
+        """
         names = [text for word in rest for text in word.texts]
         if any(word.unknown for word in rest) or any("[" in text for text in names if text != "["):
             self.can_run_anything(shown_words((Word((name,)), *rest)))
@@ -96,7 +98,9 @@ class Knowledge:
             self.assigned(variable, UNKNOWN)
 
     def enter(self, rest: Sequence[Word]) -> None:
-        """Every directory that it was in stays possible: `cd` may fail, a subshell ends."""
+        """Note directories that a command changes into. Every earlier one stays possible: `cd` may fail, a subshell
+        ends.
+        """
         targets = [word for word in rest if word.texts != ("-",) and not (word.texts and word.texts[0][:1] == "-")]
         if any(word.unknown for word in targets):
             self.can_run_anything(f"cd {shown_words(targets)}")

@@ -99,7 +99,7 @@ class Power:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The name under which a changed power is the same power."""
+        """The name of a power, by which one that was changed is known for the same."""
         return self.kind, self.who, self.name
 
 
@@ -232,7 +232,9 @@ def _python(tool: ToolSettings, who: str, root: Path) -> Power:
 
 
 def python_tree(source: str) -> ast.Module:
-    """Parsed one at a time: Python 3.11 may take two threads that parse at once for a recursion gone wrong."""
+    """The syntax tree of Python code. One thread parses at a time: Python 3.11 may report a false recursion error for
+    two.
+    """
     with _PARSING:
         return ast.parse(source)
 

@@ -39,7 +39,7 @@ class SharedApprovals:
         self._version = 0
 
     async def look(self, root: Path, project: str) -> None:
-        """The project in this directory is that one: what was approved of it counts here."""
+        """Read what was approved of the project in this directory."""
         self._projects[root] = project
         await self.look_again(project)
 
@@ -78,7 +78,7 @@ class SharedApprovals:
         task.add_done_callback(self._settling.discard)
 
     async def _settle(self, project: str, note: Note) -> None:
-        """Store a note, and let go of it once it was read. One that cannot be stored holds for as long as we do."""
+        """Store a note, and drop it once it was read back. One that cannot be stored holds as long as this process."""
         try:
             await self._database.of(project).write(self._changed, *note)
             await self.look_again(project)

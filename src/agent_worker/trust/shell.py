@@ -132,7 +132,7 @@ class _Reader:
             yield from self.read(child, stdin)
 
     def _command(self, node: Node, stdin: Input | None, more: Iterable[Node] = ()) -> Iterator[Statement]:
-        """`more` are words of it that stand behind a redirection."""
+        """One simple command. `more` are words of it that stand behind a redirection."""
         words: list[Word] = []
         assigned: list[tuple[str, Word]] = []
         for child in (*node.named_children, *_behind(node.named_children), *more):
@@ -146,7 +146,7 @@ class _Reader:
         yield Command(tuple(words), tuple(assigned), stdin)
 
     def _within(self, node: Node) -> Iterator[Statement]:
-        """Commands inside of a word, and files that a redirection writes."""
+        """The commands inside of a word, and the files that a redirection writes."""
         if node.type.endswith("_redirect"):
             yield from self._redirect(node)
         elif node.type in ("command_substitution", "process_substitution"):
@@ -176,7 +176,7 @@ class _Reader:
                     yield Assigned(name, Word((value,)))
 
     def _unset(self, node: Node) -> Iterator[Statement]:
-        """Without PATH a shell looks in the directory it is in."""
+        """An `unset`. Without PATH a shell looks in the directory it is in."""
         yield from self._children(node, None)
         names = [self._words.word(child) for child in node.named_children if child.type != "variable_name"]
         if any(word.unknown or any("[" in text for text in word.texts) for word in names):
@@ -187,7 +187,7 @@ class _Reader:
     # --- what the shell evaluates once more
 
     def evaluated(self, root: Node) -> Iterator[Statement]:
-        """Where a value is read as an expression: bash runs the `$(…)` of a number that says `a[$(…)]`."""
+        """The places where a value is read as an expression: bash runs the `$(…)` of a number that says `a[$(…)]`."""
         waiting = [root]
         while waiting:
             node = waiting.pop()

@@ -138,7 +138,7 @@ class WordReader:
         return self._printed(node)
 
     def _printed(self, node: Node) -> Word:
-        """Output that nobody knows; the words of whoever prints it may name a file."""
+        """The output of a command, which is unknown; the words of the command may name a file."""
         texts = [text for word in self.words_within(node) for text in word.texts]
         return Word(tuple(texts[:ALTERNATIVES]), unknown=True)
 
@@ -174,7 +174,7 @@ def _first(values: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
 
 
 def _split(word: Word) -> Word:
-    """Without quotes a value with blanks becomes several words, and nobody knows which of them stands where."""
+    """A word without quotes around it: a value with blanks becomes several words, and which stands where is unknown."""
     if not any(re.search(r"\s", text) for text in word.texts):
         return word
     return Word(tuple(part for text in word.texts for part in text.split())[:ALTERNATIVES], unknown=True)

@@ -152,7 +152,7 @@ class TrustStore:
             self._kept.change(approve_all)
 
     def withdraw(self, powers: Iterable[Power]) -> None:
-        """Withdraw approvals of somebody who is gone."""
+        """Withdraw the approvals of an agent that is gone."""
         gone = tuple(powers)
 
         def take(approvals: Approvals) -> None:
@@ -173,7 +173,7 @@ class TrustStore:
         self._kept.change(lambda approvals: approvals.calls.pop(digest, None))
 
     def worked(self, agent: str) -> None:
-        """An agent who may change files works here: what can run any of them needs another yes."""
+        """Note that an agent who may change files works here: what can run any of them needs another yes."""
         stamp = self._kept.stamp()
         if stamp is not None and self._told.get(agent) == stamp:
             return  # asked at every step, and nothing is approved anew since the last time

@@ -55,7 +55,7 @@ def known(tx: Transaction, new: NewDelivery) -> Row | None:
 
 
 def add(tx: Transaction, new: NewDelivery, state: Literal["queued", "said"], *, now: int) -> str:
-    """Keep one that was not known; its tag. Raises TooManyDeliveries."""
+    """Keep a delivery that was not known; returns its tag. Raises TooManyDeliveries."""
     count = tx.one(
         """select count(*) as n from hook_delivery
             where project = :project and workflow = :workflow and name = :name and at > :since""",
@@ -150,7 +150,9 @@ def again(tx: Transaction, id: str) -> bool:
 
 
 def take_up(tx: WholeTransaction) -> None:
-    """What a process was starting that is gone has begun if its workspace was opened since; else it waits again."""
+    """Settle the deliveries that a process was starting which is gone: begun if the workspace was opened since, else
+    queued again.
+    """
     for row in tx.all(
         """select * from hook_delivery where state = 'starting'
               and not exists (select 1 from host h where h.id = hook_delivery.host)"""
@@ -170,7 +172,7 @@ def take_up(tx: WholeTransaction) -> None:
 
 
 def _settle(tx: Transaction, id: str, state: str, reason: str) -> None:
-    """What it brought is not needed any more; that it came is."""
+    """Close a delivery: what it brought is not needed any more, that it came is."""
     tx.run(
         """update hook_delivery set state = :state, reason = :reason, params = '{}'
             where project = :project and id = :id""",

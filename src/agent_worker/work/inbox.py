@@ -82,7 +82,7 @@ def _next(tx: Transaction) -> int:
 
 
 def about(tx: Transaction, kind: Kind, workspace: str, *, since: int) -> str:
-    """The first open thing of this kind in a workspace; empty when there is none."""
+    """The text of the first open item of this kind in a workspace; empty when there is none."""
     row = tx.one(
         """select text from inbox_item
             where project = :project and state = 'open' and kind = :kind and workspace = :workspace and at >= :since
@@ -95,7 +95,7 @@ def about(tx: Transaction, kind: Kind, workspace: str, *, since: int) -> str:
 
 
 def held_at_limit(tx: Transaction, workspace: str) -> str:
-    """What a person was told of a limit at which a member pauses that worked here; empty when there is none."""
+    """The text of the open item about a limit that holds up a member here; empty when there is none."""
     row = tx.one(
         """select t.text from inbox_item t join agent a on a.project = :project and a.id = t.agent
             where t.project = :project and t.state = 'open' and t.kind = 'limit' and t.workspace = :workspace
@@ -153,7 +153,7 @@ def equal_failures(tx: Transaction, item: Row) -> list[Row]:
 
 
 def likeness(item: Row) -> tuple[str, ...]:
-    """Items of which this is equal are shown as one: failures by the same cause. All others stand alone."""
+    """A key that is equal for items shown as one: failures by the same cause. All others stand alone."""
     if item["kind"] not in ("failure", "dead"):
         return (item["id"],)
     return item["kind"], item["agent"] or "", item["workspace"] or "", item["text"]
@@ -261,21 +261,21 @@ def close_about(tx: Transaction, kind: Kind, ref: str) -> None:
 
 
 def settle(tx: Transaction, agent: str, is_settled: Callable[[str], bool]) -> None:
-    """Close what was said of work of this agent that failed or met a limit, where that is settled: asked by `ref`."""
+    """Close items about an agent's work that failed or met a limit, where `is_settled` says so of their `ref`."""
     for row in open_items(tx):
         if row["agent"] == agent and row["kind"] in ("failure", "dead", "limit") and is_settled(row["ref"]):
             close(tx, row["id"], state="answered")
 
 
 def close_limits(tx: Transaction, workspace: str) -> None:
-    """Nothing goes on in this workspace that a limit held up."""
+    """Close the items about limits in a workspace that has ended: nothing goes on there."""
     for row in open_items(tx):
         if row["kind"] == "limit" and row["workspace"] == workspace:
             close(tx, row["id"], state="dismissed")
 
 
 def close_mentions(tx: Transaction, workspace: str, agents: Iterable[str]) -> None:
-    """The person has spoken to these members: that they called on the person is settled."""
+    """Close the items by which these members called on the person: the person has spoken to them."""
     spoken_to = set(agents)
     for row in open_items(tx):
         if row["kind"] == "mention" and row["workspace"] == workspace and row["agent"] in spoken_to:

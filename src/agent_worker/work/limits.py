@@ -1,7 +1,7 @@
 """What work may cost, what it has cost, and whether it may go on. The one writer of `tally` and `ledger`.
 
-`reached` is the whole policy: a pure function from what is allowed and what was spent to a sentence, or None.
-It is asked before every wake and every step.
+`WorkLimits` has the defaults. `reached` is the whole policy: a pure function from what is allowed and what was spent to
+a sentence, or None. It is asked before every wake and every step.
 """
 
 from __future__ import annotations

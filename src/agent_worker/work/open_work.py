@@ -16,7 +16,9 @@ HELD = """
 
 
 def last_incomplete(tx: Transaction, agent: str, workspace: str | None) -> str | None:
-    """The newest instruction here, if it ended incomplete: what came after it would have been another matter."""
+    """The newest ended instruction in a context, if it ended incomplete; with anything after it, it would be another
+    matter.
+    """
     row = tx.one(
         """select i.id, i.state, coalesce(r.held, 0) as held
              from instruction i left join run r on r.project = :project and r.id = i.run
@@ -123,7 +125,7 @@ def open_in(tx: Transaction, workspace: str) -> list[Row]:
 
 
 def held(tx: Transaction, workspace: str) -> list[Row]:
-    """Name and reason of the agents for whom work is queued here that they do not take."""
+    """The names of the agents that have work here and do not take it, each with the reason."""
     return tx.all(
         f"""select distinct a.name, case when a.paused <> '' then a.paused when a.reason <> '' then a.reason
                    else 'a person lets its work here wait' end as reason

@@ -23,7 +23,7 @@ def put(tx: Transaction, item: str, *, now: int) -> None:
 
 
 def drop(tx: Transaction, item: str) -> None:
-    """The item is settled: nobody needs to hear of it any more."""
+    """Remove an item's entries, because the item is settled and nobody needs to hear of it any more."""
     tx.run("delete from outbox where project = :project and item = :item", item=item)
 
 

@@ -147,7 +147,7 @@ def checkouts(tx: Transaction) -> list[Row]:
 
 
 def become(tx: WholeTransaction, *, before: str, after: str, project: str | None = None) -> None:
-    """What was a checkout of one host is that of another, unless that has the same directory already."""
+    """Turn the checkouts of one host into those of another, unless that has the same directory already."""
     tx.run(
         """update checkout set host = :after
             where host = :before and (cast(:only as text) is null or project = :only)

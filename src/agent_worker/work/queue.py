@@ -1,7 +1,7 @@
 """The queue: one row per piece of work for one agent. The one writer of table `instruction`.
 
-Verbs: *put* into a lane, *take* the next, *put back* with its progress, *end*. Knows no loop, no channel and no
-limits; agents/run_begin.py ties those together in its transactions.
+Verbs: *put* into a lane, *take* the next, *put back* with its progress, *end*. Knows no loop, no channel and no limits;
+agents/run_begin.py ties those together in its transactions.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def running(tx: Transaction, run: str) -> list[Row]:
 
 
 def hear(tx: Transaction, run: str) -> list[Row]:
-    """What the run was asked and its agent's thread does not hold yet; each is given out once."""
+    """The instructions of a run whose words its agent's thread does not hold yet; each is given out once."""
     rows = tx.all(
         """update instruction set heard = 1
             where project = :project and run = :run and state = 'running' and heard = 0 returning *""",
@@ -211,7 +211,8 @@ def put_back(
     waits_since: int | None = None,
     ageing: Ageing | None = None,
 ) -> None:
-    """Back to its lane, with its completed steps; pushed aside often enough, one lane up.
+    """Put the work of a run back into its lane, with its completed steps; pushed aside often enough, it goes one lane
+    up.
 
     With `waits_since` it waits for its model, since then if it did not before, and goes on in the same run.
     """
@@ -235,7 +236,7 @@ def put_back(
 
 
 def begin_wait(tx: Transaction, id: str, *, now: int) -> None:
-    """Queued work waits for its model from now on, unless it does already."""
+    """Note that queued work waits for its model from now on, unless it does already."""
     tx.run(
         """update instruction set waits_since = :now
             where project = :project and id = :id and state = 'queued' and waits_since is null""",
@@ -304,7 +305,9 @@ def end_one(tx: Transaction, id: str, state: End, *, reason: str, now: int) -> N
 
 
 def refuse(tx: Transaction, run: str, *, reason: str) -> None:
-    """What this run had answered is not what was asked for: its work has failed after all, and so has the run."""
+    """Let the work of a run count as failed after all, because its answer is not what was asked
+    for; so does the run.
+    """
     tx.run(
         """update instruction set state = 'failed', reason = :reason
             where project = :project and run = :run and state = 'done'""",
@@ -321,7 +324,7 @@ def forget(tx: Transaction, agent: str) -> None:
 
 
 def hold_back(tx: Transaction, run: str) -> list[str]:
-    """What this run did was taken back. Work that is still open and would go on from it, or begin with its words."""
+    """Mark a run as taken back; returns the open work that would go on from it."""
     run_rows.take_back(tx, run)
     rows = tx.all(
         """select i.id from run r join instruction lead on lead.project = :project and lead.id = r.instruction

@@ -12,7 +12,7 @@ from agent_worker.database.database import Row, Transaction
 
 
 def take_up(tx: Transaction, taken: Sequence[Row]) -> str | None:
-    """The run that only waited for its model, if the work that led it leads again; others that waited are over."""
+    """Continue the run that only waited for its model, if its work is taken first again; other runs that waited end."""
     known = {row["run"] for row in taken if row["run"]}
     if not known:
         return None
@@ -45,7 +45,7 @@ def open_run(tx: Transaction, first: Row, *, backend: str, model: str, now: int)
 
 
 def rest_run(tx: Transaction, run: str, *, reason: str) -> None:
-    """A run waits for its model, and goes on when that lets it."""
+    """Note that a run waits for its model, and goes on when the model lets it."""
     tx.run(
         """update run set state = 'waiting', reason = :reason
             where project = :project and id = :run and state = 'running'""",
@@ -55,7 +55,7 @@ def rest_run(tx: Transaction, run: str, *, reason: str) -> None:
 
 
 def refuse(tx: Transaction, run: str, *, reason: str) -> None:
-    """A run that was done has failed after all: whoever asked cannot use its answer, which is kept."""
+    """Let a run that was done count as failed: whoever asked cannot use its answer, which is kept."""
     tx.run(
         "update run set state = 'failed', reason = :reason where project = :project and id = :run and state = 'done'",
         run=run,
@@ -84,7 +84,7 @@ def close_run(
 
 
 def note_produced(tx: Transaction, run: str, *, posted: bool = False) -> None:
-    """The run had a stored effect: it posted, or changed something the team keeps."""
+    """Note that a run had a stored effect: it posted, or changed something the team keeps."""
     tx.run(
         "update run set produced = produced + 1, posted = posted + :posted where project = :project and id = :run",
         run=run,
@@ -93,7 +93,7 @@ def note_produced(tx: Transaction, run: str, *, posted: bool = False) -> None:
 
 
 def note_outside(tx: Transaction, run: str, by: str) -> None:
-    """What the run says and learns from now on may come from outside our workspaces."""
+    """Note that what a run says and learns from now on may come from outside our workspaces."""
     tx.run("update run set outside = :by where project = :project and id = :run and outside = ''", run=run, by=by)
 
 
@@ -150,7 +150,7 @@ def lost_runs(tx: Transaction, instruction: str) -> int:
 
 
 def deaths(tx: Transaction, instruction: str) -> int:
-    """How many of these may have been the doing of the instruction."""
+    """How many lost runs of an instruction may have been its own doing."""
     row = tx.one(
         """select count(*) as n from run
             where project = :project and instruction = :id and state = 'lost' and blamed = 1""",
@@ -172,7 +172,7 @@ def end_waiting(tx: Transaction, instruction: str, state: str, *, reason: str, n
 
 
 def take_back(tx: Transaction, run: str) -> None:
-    """What this run did was taken back."""
+    """Mark a run as taken back."""
     tx.run("update run set held = 1 where project = :project and id = :run", run=run)
 
 

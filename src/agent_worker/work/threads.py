@@ -149,7 +149,7 @@ def hold_back(tx: Transaction, agent: str, *, at: int = 0, run: str | None = Non
 
 
 def take_over(tx: Transaction, before: str, agent: str) -> None:
-    """The direct conversation of one agent becomes that of another, who has none yet."""
+    """Give the direct conversation of one agent to another, who has none yet."""
     given = {"agent": agent, "before": before, "context": PERSONAL}
     tx.run(
         """update talk set agent = :agent, run = null
@@ -184,7 +184,9 @@ def last_seqs(tx: Transaction, context: str) -> dict[str, int]:
 
 
 def restore(tx: Transaction, agent: str, context: str, talk: Sequence[ThreadEntry], *, seq: int) -> None:
-    """An agent's folder came from elsewhere with its own history up to this seq: know its last lines, and go on."""
+    """Take over the history that an agent's folder brought from elsewhere: its last lines, and the count up to this
+    seq.
+    """
     for line in talk:
         tx.run(
             """insert into talk(project, agent, context, seq, who, kind, text, run, at)

@@ -64,7 +64,9 @@ _KEEPERS = (
 
 
 def erase(tx: Transaction, workspace: str) -> None:
-    """Provider `memory` keeps nothing: whatever was said and done here goes with the workspace. What it cost stays."""
+    """Erase a workspace whose provider is `memory`: whatever was said and done there goes with it.
+    What it cost stays.
+    """
     for keeper in _KEEPERS:
         keeper.forget_workspace(tx, workspace)
     workspace_state.erase(tx, workspace)

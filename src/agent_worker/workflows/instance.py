@@ -70,7 +70,7 @@ class Instance:
         return bool(await self.database.read(kept_by, self.id))
 
     async def so_far(self) -> Summary:
-        """What has come of it by now."""
+        """The summary of what has come of it by now."""
         return await self.database.read(summarise, self.id, self.started_at, "")
 
     async def stop(self, *, reason: str = "stopped") -> Summary:
@@ -81,7 +81,7 @@ class Instance:
         return await self._wind_up(reason)
 
     async def ended_elsewhere(self, reason: str) -> None:
-        """Another host was told to stop it, and has: what is left is to put away what is kept here."""
+        """Put away what this host keeps of an instance that another host has stopped."""
         await self._wind_up(reason)
 
     def leave(self) -> None:
@@ -128,6 +128,6 @@ def end_now(tx: Transaction, workspace: str, reason: str, *, now: int) -> None:
 
 
 def _leave_no_trace(tx: Transaction, workspace: str) -> None:
-    """Inline agents end with the instance; provider `memory` keeps nothing at all."""
+    """Erase the workspace of an instance that has ended, if its provider is `memory`."""
     if workspace_rows.get(tx, workspace)["provider"] == "memory":
         archive.erase(tx, workspace)

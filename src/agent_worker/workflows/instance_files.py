@@ -91,7 +91,7 @@ async def keep_files(runtime: Runtime, workspace: Row, files: Root, members: Map
 
 
 def forget_files(runtime: Runtime, project: str, id: str, members: Iterable[str]) -> None:
-    """Nothing more is said there."""
+    """Stop writing the log files of a workspace in which nothing more is said."""
     for whose in (None, *members):
         runtime.log_files.forget(Target(project, id, whose))
 
@@ -125,7 +125,7 @@ ELECT = "elect"  # instead of the name of a document owner
 def new_workspace(
     loaded: LoadedProject, workflow: WorkflowDefinition, tag: str, values: Mapping[str, str], *, shared: bool
 ) -> NewWorkspace:
-    """`shared`: several hosts may work there."""
+    """The workspace that a workflow wants, as its file and the project say. `shared`: several hosts may work there."""
     settings = workflow.workspace or WorkspaceSettings(provider="sqlite")
     root = loaded.project.root
     directory = ""

@@ -23,7 +23,7 @@ from agent_worker.workspaces.carried_root import CarriedRoot, check_waits_for_it
 async def refuse_nobody(
     database: ProjectDatabase, workflow: WorkflowDefinition, tag: str, values: Mapping[str, str], message: str | None
 ) -> None:
-    """What ends when everybody is done would end at once if nobody is called on, and look as if all were well."""
+    """Refuse to run a workflow that calls on nobody: it would end at once, and look as if all were well."""
     members = list(workflow.agents)
     said = _first_words(workflow, values, message)
     called = [find_mentions(text, members, sender="user", quoted=inserted) for text, inserted in said]
@@ -100,7 +100,7 @@ def _begin(
     cause: CarriedRoot | None,
     now: int,
 ) -> None:
-    """Say how it starts; where an owner of the documents is to be elected, that comes first."""
+    """Post the first messages; where an owner of the documents is to be elected, that comes first."""
     if routing.accepted(tx, key):
         return
     row = workspace_rows.get(tx, workspace)

@@ -105,7 +105,7 @@ def _look(tx: Transaction, workspace: str) -> tuple[bool, str]:
 
 
 def _under_way(tx: Transaction, workspace: str) -> bool:
-    """Is there work, or a question that is open? Each ends by itself, by time if by nothing else."""
+    """Whether there is work, or an open proposal. Each ends by itself, by time if by nothing else."""
     asked = not workspace_rows.get(tx, workspace)["paused"] and bool(store.open_in(tx, workspace))
     return asked or open_work.going_on(tx, workspace)
 

@@ -123,7 +123,7 @@ class _Opening:
 async def _undone_on_failure(
     runtime: Runtime, loaded: LoadedProject, undo: Callable[..., None], **how: int
 ) -> AsyncIterator[_Opening]:
-    """A workspace that was opened and could not be made ready is not left open: nobody would ever work in it."""
+    """Close a workspace again that was opened and could not be made ready: nobody would ever work in it."""
     opening = _Opening()
     try:
         yield opening
@@ -142,7 +142,9 @@ async def _undone_on_failure(
 async def _open(
     runtime: Runtime, loaded: LoadedProject, wanted: Start, values: Mapping[str, str], opening: _Opening
 ) -> Instance:
-    """Files in order, everybody added, and only then is anybody let in: nothing is tidied under those who work."""
+    """Open a workspace: files in order, members added, and only then is anybody let in. Nothing is tidied under those
+    who work.
+    """
     workspace = new_workspace(loaded, wanted.workflow, wanted.tag, values, shared=runtime.documents is not None)
     workspace = replace(workspace, file=wanted.file, ends=wanted.ends)
     workspace = replace(workspace, given=json.dumps(values), host=runtime.supervisor.host)
@@ -230,6 +232,6 @@ def _open_workspace(tx: Transaction, workspace: NewWorkspace, opening: _Opening,
 
 
 def _undo_workspaces(tx: Transaction, /, opening: _Opening, undo: Callable[..., None], **how: int) -> None:
-    """Undo what was opened, after everything that was written before: only now is it sure what that is."""
+    """Undo what was opened, in a transaction after all earlier ones: only then is it sure which workspaces that are."""
     for id in opening.workspaces:
         undo(tx, id, **how)

@@ -55,7 +55,9 @@ async def files_of(repository: Repository, commit: str) -> dict[bytes, Entry]:
 async def difference(
     git: Repository, folder: Path, base: Mapping[bytes, Entry], *, without: re.Pattern[bytes], ids: dict[FileSeen, str]
 ) -> Difference:
-    """`without` matches what is not looked at (`walk`); `ids` remembers those that were computed, for the next time."""
+    """What is different in a folder since `base`. `without` matches paths that are not looked at; `ids` keeps computed
+    ids for the next time.
+    """
     rules = IgnoreRules(git, git.folder / "rules")
     (git.folder / "rules").mkdir()
     modules = {path for path, entry in base.items() if entry.mode == _MODULE}

@@ -48,7 +48,7 @@ class FileSeen:
 
 @dataclass(frozen=True, slots=True)
 class KnownPaths:
-    """Paths that are not new: they are there whatever the rules say."""
+    """Paths of the base commit: they count whatever the ignore rules say."""
 
     files: frozenset[bytes]
     folders: frozenset[bytes]
@@ -142,7 +142,7 @@ class IgnoreRules:
         self._met: set[bytes] = set()  # which kinds of rules there are
 
     def meet(self, folder: Path, found: Iterable[FileSeen], known: KnownPaths) -> None:
-        """Lay out here what decides: rules, and that something new is a folder."""
+        """Copy what decides about these files into our empty tree: the ignore files, and each new folder."""
         with Beneath(folder) as beneath:
             for seen in found:
                 place = os.path.join(os.fsencode(self._folder), seen.path)

@@ -131,6 +131,6 @@ def _tell(tx: Transaction, workspace: str, text: str, patch: str, *, run: str, n
 
 
 def _tell_once(tx: Transaction, workspace: str, text: str, *, now: int) -> None:
-    """Another process may have told it before us: then nobody hears it again."""
+    """Post a notice, unless another process has posted the same before."""
     if not channel.was_told(tx, workspace, text):
         channel.post(tx, channel.Draft(workspace=workspace, sender="system", text=text, kind="system"), now=now)

@@ -116,7 +116,7 @@ class WorkingCopy:
             return await self._changes(began)
 
     async def keep(self, changes: CopyChanges, name: str) -> str:
-        """Put these where they outlive the copy; where that is, or '' when nothing was changed."""
+        """Keep these changes where they outlive the copy; returns where that is, '' when nothing was changed."""
         if not changes.commit:
             return ""
         async with self._opened() as began:
@@ -237,7 +237,7 @@ class WorkingCopy:
 
 
 def _text(done: GitResult) -> str:
-    """What a call printed that must succeed."""
+    """The output of a git command that must succeed. Raises Refused."""
     if done.exit_code:
         raise Refused(f"git could not prepare a working copy: {one_line(done.complaint)}", hint="agent-worker doctor")
     return done.output.decode(errors="replace").strip()
@@ -281,7 +281,9 @@ def _hand_over(copy: Repository, place: Path) -> None:
 
 
 def _take_out_personal(files: Path) -> None:
-    """What agents remember may be in the repository; it is none of this agent's business."""
+    """Remove the agents' folders from a copy: what agents remember may be in the repository, and is
+    not for this agent.
+    """
     agents = files / ".agents"
     if agents.is_symlink() or not agents.is_dir():
         return

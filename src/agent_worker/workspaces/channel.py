@@ -166,12 +166,12 @@ def at(tx: Transaction, workspace: str, seq: int) -> Message | None:
 
 
 def is_known(tx: Transaction, id: str) -> bool:
-    """Whether there is a message with this id: looked for among all, so not for every day."""
+    """Whether there is a message with this id. Searches all messages: not for frequent use."""
     return tx.one("select 1 as one from message where project = :project and id = :id", id=id) is not None
 
 
 def was_told(tx: Transaction, workspace: str, text: str) -> bool:
-    """Whether a message of the system says this already: looked for among all, so not for every day."""
+    """Whether a message of the system says this already. Searches all messages: not for frequent use."""
     sql = "select 1 as one from message where project = :project and workspace = :workspace and kind = 'system'"
     return tx.one(f"{sql} and text = :text limit 1", workspace=workspace, text=text) is not None
 
@@ -194,7 +194,7 @@ def last(
 
 
 def hold_back(tx: Transaction, workspace: str, run: str) -> list[Row]:
-    """Take back what this run posted: no agent gets to read it. The messages."""
+    """Take back what a run posted: no agent gets to read it. Returns the messages."""
     return tx.all(
         """update message set held = 1
             where project = :project and workspace = :workspace and run = :run and held = 0 returning *""",
@@ -204,7 +204,7 @@ def hold_back(tx: Transaction, workspace: str, run: str) -> list[Row]:
 
 
 def hold_back_proposal(tx: Transaction, workspace: str, number: int) -> list[Row]:
-    """The announcement of a proposal and its outcome, which say its question again. The messages."""
+    """Take back the announcement of a proposal and its outcome, which repeats the question. Returns the messages."""
     return tx.all(
         """update message set held = 1
             where project = :project and workspace = :workspace and held = 0 and proposal = :number
@@ -215,7 +215,7 @@ def hold_back_proposal(tx: Transaction, workspace: str, number: int) -> list[Row
 
 
 def hold_back_outcome(tx: Transaction, workspace: str, number: int) -> list[Row]:
-    """How a proposal ended; what it asked stays. The messages."""
+    """Take back the message that says how a proposal ended; the question stays. Returns the messages."""
     return tx.all(
         """update message set held = 1
             where project = :project and workspace = :workspace and held = 0 and proposal = :number

@@ -60,7 +60,7 @@ def open_for(tx: Transaction, agent: str, workspace: str, *, limit: int = 50) ->
 
 
 def given_to(tx: Transaction, run: str) -> list[Row]:
-    """The messages that this run has in its hands, oldest first."""
+    """The messages that a run works on, oldest first."""
     return tx.all(
         """select m.* from delivery d
              join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
@@ -83,7 +83,7 @@ def seqs_open_for(tx: Transaction, agent: str, workspace: str, *, since: int) ->
 
 
 def give(tx: Transaction, messages: Sequence[str], agent: str, run: str) -> None:
-    """Note that these messages are in the hands of a run now."""
+    """Note that a run works on these messages now."""
     for message in messages:
         tx.run(
             """update delivery set state = 'given', run = :run
@@ -130,7 +130,7 @@ def reopen(tx: Transaction, message: str, agent: str) -> None:
 
 
 def acknowledge(tx: Transaction, agent: str, run: str, seqs: Sequence[int]) -> list[int]:
-    """The agent has dealt with these; only what this run was given counts. The seqs that were."""
+    """Note that the agent has dealt with these messages; returns the seqs of those that its run was given."""
     acked = []
     for seq in seqs:
         if tx.changed(

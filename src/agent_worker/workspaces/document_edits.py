@@ -47,7 +47,9 @@ def last_text(tx: Transaction, workspace: str, name: str) -> tuple[str, str]:
 
 
 def take_edit(tx: Transaction, workspace: Row, name: str, text: str | None, *, seen: str, at: int) -> str | None:
-    """What a person wrote into the copy of what was `seen` becomes a revision; its hash. None: it is another by now."""
+    """Make a revision of what a person wrote into the copy of `seen`; its hash. None: the document is another one by
+    now.
+    """
     last, text = last_revision(tx, workspace["id"], name), tx.redact(text or "")
     if _said(last["revision"] if last else "") != seen or is_public(name):
         return None
@@ -59,7 +61,7 @@ def take_edit(tx: Transaction, workspace: Row, name: str, text: str | None, *, s
 
 
 def take_beside(tx: Transaction, workspace: Row, name: str, text: str, *, beside: str, at: int) -> str:
-    """What a person wrote while `beside` was changed becomes a document of its own, and they are told."""
+    """Make a document of its own of what a person wrote while `beside` was changed, and tell them."""
     taken = take_edit(tx, workspace, name, text, seen=last_text(tx, workspace["id"], name)[1], at=at)
     told = f"{beside} was edited while somebody else wrote it; what you wrote is {name}"
     inbox.ask(tx, "conflict", workspace=workspace["id"], ref=f"{workspace['id']}/{name}", text=told, now=at)
@@ -67,5 +69,5 @@ def take_beside(tx: Transaction, workspace: Row, name: str, text: str, *, beside
 
 
 def _said(revision: str) -> str:
-    """A document that was emptied or removed is none."""
+    """A revision as copies are compared by it: '' for a document that was emptied or removed."""
     return "" if revision == _NOTHING else revision

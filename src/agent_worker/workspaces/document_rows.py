@@ -103,7 +103,7 @@ def append_stored(tx: Transaction, workspace: Row, name: str, text: str, by: Aut
 
 
 def revise(tx: Transaction, workspace: Row, new: Document, seen: CurrentDocument, by: Author, *, at: int) -> Row:
-    """Raises Overtaken when somebody has committed since `seen`, whose text would be gone with ours, or the same."""
+    """Store a revision. Raises Overtaken when somebody has committed one since `seen`, or this very call has."""
     let_write(tx, workspace["id"], new.name, by)  # looked at before; it may have changed since
     last, now = last_revision(tx, workspace["id"], new.name), seen.document
     if (last["n"] if last else 0) != seen.n or spelling(tx, workspace["id"], new.name) != new.name:
@@ -131,7 +131,9 @@ def revise(tx: Transaction, workspace: Row, new: Document, seen: CurrentDocument
 
 
 def _fold(tx: Transaction, last: Row, following: str) -> None:
-    """What the next revision begins with is not stored twice: a line that is appended costs a line, not the text."""
+    """Store an earlier revision as a part of the next one, if that begins with it: an appended line costs a line, not
+    the text.
+    """
     if following.startswith(last["text"]):
         tx.run(
             """update document set text = '', part = :part
@@ -144,7 +146,7 @@ def _fold(tx: Transaction, last: Row, following: str) -> None:
 
 
 def _unfolded(tx: Transaction, row: Row) -> Row:
-    """A revision with its text; the last one is always whole."""
+    """A revision with its text, taken from the next whole one if it is stored as a part."""
     if row["part"] is None:
         return row
     whole = tx.one(
@@ -355,7 +357,7 @@ _REVISION = "select * from document where project = :project and workspace = :wo
 
 
 def changed_since(tx: Transaction, workspace: str, at: int) -> list[str]:
-    """What the team has written; what was made of the memory of members is not its work."""
+    """The documents that the team has written since a time; those made from members' memory do not count."""
     rows = tx.all(
         """select distinct name from document
             where project = :project and workspace = :workspace and at >= :at order by name""",

@@ -171,12 +171,14 @@ class Documents:
                 await self._catch_up_if_possible(row["name"])
 
     async def _see_copies(self) -> None:
-        """Until the copies on this host, which people edit, and the revisions say the same."""
+        """Bring the copies on this host, which people edit, and the revisions together."""
         if self._copies:
             await self._copies(self._workspace)
 
     def _alone(self, name: str) -> asyncio.Lock:
-        """Writers of one runtime take turns, which spares them trying again. What guards the text is in `revise`."""
+        """The lock under which writers of one runtime take turns, which spares them trying again. `revise` guards the
+        text.
+        """
         return self._writing.setdefault(
             (id(self._database), self._workspace["id"], same_document(name)), asyncio.Lock()
         )
@@ -204,7 +206,7 @@ class Documents:
         return Document(row["name"], row["text"], row["revision"])
 
     async def _current(self, name: str, by: Author) -> CurrentDocument:
-        """What a change is made from. Whatever is committed after this look is noticed by `revise`."""
+        """The document that a change is made from. Whatever is committed after this look is noticed by `revise`."""
         name = await self._called(name)
         check_no_secret(name, self._database.redact, of="a document")
         await self._database.read(document_rows.let_write, self._workspace["id"], name, by)
@@ -247,7 +249,7 @@ class Documents:
         return now.text + redact(text[len(now.text) :])
 
     async def _catch_up(self, row: Row) -> None:
-        """Nothing is built on a file that lacks the last revision, unless a person's edit stands there instead."""
+        """Bring the last revision to its file, before anything is built on that file; a person's edit there stands."""
         with suppress(Stale):  # the inbox says so; whoever comes now did not write that text, and goes on from theirs
             await self._file(row)
 

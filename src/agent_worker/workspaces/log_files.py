@@ -130,7 +130,7 @@ class LogFiles:
             self._timer = self._timer or asyncio.get_running_loop().call_later(SOON, self._begin)
 
     def _begin(self) -> None:
-        """Write now what is behind."""
+        """Have files that are behind written now."""
         if self._timer:
             self._timer.cancel()
             self._timer = None

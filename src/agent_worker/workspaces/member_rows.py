@@ -14,7 +14,7 @@ from agent_worker.workspaces.workspace_rows import get, name_of
 
 
 def replace(tx: Transaction, workspace: str, agents: Mapping[str, str]) -> None:
-    """Name → agent id: exactly these take part. One who was here before keeps what it has seen."""
+    """Make exactly these (name → agent id) the members. One who was here before keeps what it has seen."""
     for row in tx.all(
         "select agent, name from member where project = :project and workspace = :workspace", workspace=workspace
     ):
@@ -184,7 +184,7 @@ def end_run(tx: Transaction, workspace: str, agent: str, *, seen: int, fruitful:
 
 
 def show_all(tx: Transaction, workspace: str) -> None:
-    """Everything that was said so far counts as seen by everyone here."""
+    """Mark everything that was said so far as seen by every member."""
     tx.run(
         """update member set seen = (select seq from workspace w where w.project = :project and w.id = :workspace)
             where project = :project and workspace = :workspace""",
@@ -193,7 +193,7 @@ def show_all(tx: Transaction, workspace: str) -> None:
 
 
 def begin_anew(tx: Transaction, workspace: str) -> None:
-    """Runs in a row without anything new are counted from here."""
+    """Count runs in a row without anything new from zero again, for all members."""
     tx.run("update member set fruitless = 0 where project = :project and workspace = :workspace", workspace=workspace)
 
 

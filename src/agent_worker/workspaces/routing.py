@@ -179,7 +179,7 @@ def _post(tx: Transaction, speech: OutgoingMessage, called: tuple[str, ...], *, 
 
 
 def continued(tx: Transaction, agent: str, workspace_id: str | None, text: str) -> str | None:
-    """`continue` goes on with what the agent last left incomplete in this context: the id of that instruction."""
+    """The id of the instruction that `continue` goes on with: what the agent last left incomplete in this context."""
     words = [word.strip(".!,") for word in text.lower().split() if not word.startswith("@")]
     if words not in (["continue"], ["please", "continue"]):
         return None
@@ -187,14 +187,14 @@ def continued(tx: Transaction, agent: str, workspace_id: str | None, text: str) 
 
 
 def hear(tx: Transaction, run: str, *, now: int) -> None:
-    """What a run was asked goes into its agent's thread: once, and before anything it says."""
+    """Put what a run was asked into its agent's thread: once, and before anything it says."""
     for row in queue.hear(tx, run):
         context = row["workspace"] or threads.PERSONAL
         threads.say(tx, row["agent"], context, who=row["sender"], text=row["text"], run=run, now=now)
 
 
 def notice(tx: Transaction, workspace_id: str, text: str, *, root: str = "", now: int) -> Message:
-    """The system says something in the channel. Nobody is woken by it."""
+    """Post a message of the system in the channel. Nobody is woken by it."""
     return channel.post(
         tx, Draft(workspace=workspace_id, sender="system", text=text, kind="system", root=root), now=now
     )
@@ -210,7 +210,7 @@ def tell_agent(
     key: str | None = None,
     cause: CarriedRoot | None = None,
 ) -> Receipt:
-    """A direct message from a person: personal context, answered before other work."""
+    """Give an agent a direct message from a person: personal context, answered before other work."""
     if key and (known := accepted(tx, key)):
         return Receipt(id=known)
     check_size(text)
@@ -238,7 +238,7 @@ def accepted(tx: Transaction, key: str) -> str | None:
 
 
 def forget_keys(tx: Transaction, *, now: int) -> None:
-    """Nobody sends the same thing again after a day; an instance that is gone on with may be older than that."""
+    """Forget keys of messages older than a day, but for those of kickoffs: an instance may be reopened later."""
     tx.run(
         "delete from accepted where project = :project and at < :before and substr(key, 1, :length) <> :kickoff",
         before=now - KEYS_KEPT,
@@ -262,7 +262,7 @@ def _kept(tx: Transaction, key: str) -> str:
 
 
 def check_size(text: str) -> None:
-    """What a sender may send; the answer of a run may be longer and becomes a resource."""
+    """Refuse a message that is empty or too long. The answer of a run may be longer, and becomes a resource."""
     if not text.strip():
         raise BadInput("an empty message was not sent")
     try:

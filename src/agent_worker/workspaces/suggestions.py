@@ -17,7 +17,7 @@ Verdict = Literal["applied", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """Known by the number of its message."""
+    """A suggestion, known by the number of its message."""
 
     seq: int
     document: str
@@ -62,7 +62,7 @@ def get(tx: Transaction, workspace: str, seq: int) -> Suggestion:
 
 
 def decide(tx: Transaction, workspace: str, seq: int, verdict: Verdict) -> bool:
-    """Whether it was still open."""
+    """Settle a suggestion; whether it was still open."""
     return bool(
         tx.changed(
             """update suggestion set state = :verdict

@@ -41,7 +41,9 @@ class NewWorkspace:
 
 
 def kept(tx: Transaction, workspace: NewWorkspace) -> Row | None:
-    """The one that opening this would go on with. Refuses one that runs, and a directory that another uses."""
+    """The workspace that opening this would go on with. Refuses one that runs, and a directory that
+    another one uses.
+    """
     known = tx.one(
         """select * from workspace
             where project = :project and workflow = :workflow and tag = :tag and state <> 'archived'""",
@@ -63,7 +65,7 @@ def kept(tx: Transaction, workspace: NewWorkspace) -> Row | None:
 
 
 def _check_directory(tx: Transaction, workspace: NewWorkspace) -> None:
-    """Two that write the same files would take each other's for their own, or away."""
+    """Refuse a directory in which another running workspace has its files: each would take the other's for its own."""
     if not workspace.directory:
         return
     wanted = os.path.join(project_rows.root_here(tx), workspace.directory)
@@ -174,7 +176,7 @@ def let_in(tx: Transaction, workspace: str) -> None:
 
 
 def add_members(tx: Transaction, workspace: str, agents: Mapping[str, str]) -> None:
-    """Name → agent id: exactly these take part. One who was here before keeps what it has seen."""
+    """Make exactly these (name → agent id) the members. One who was here before keeps what it has seen."""
     member_rows.replace(tx, workspace, agents)
     _vacate(tx, workspace, alone=len(agents) == 1)
 
@@ -193,7 +195,7 @@ def _vacate(tx: Transaction, workspace: str, *, alone: bool) -> None:
 
 
 def unseat(tx: Transaction, agent: str) -> None:
-    """The agent is gone. A role that a team gave it is vacant: the next one of its name was not elected."""
+    """Take the roles that teams gave to an agent that is gone: the next one of its name was not elected."""
     for role, chosen in (("document_owner", "and owner_named = 0"), ("coordinator", "")):
         tx.run(
             f"""update workspace set {role} = ''
@@ -269,7 +271,7 @@ def leave(tx: Transaction, workspace: str) -> None:
 
 
 def erase(tx: Transaction, workspace: str) -> None:
-    """Nobody is a member any more, and the workspace is archived. What others keep of it: workflows/archive.py."""
+    """Archive a workspace and remove its members. What others keep of it: workflows/archive.py."""
     member_rows.remove_all(tx, workspace)
     tx.run(
         """update workspace set state = 'archived', given = '{}', ended_at = null
@@ -332,6 +334,6 @@ def grant(tx: Transaction, workspace: str, limits: Mapping[str, float]) -> None:
 
 
 def clear(tx: Transaction, workspace: str) -> None:
-    """What was said so far is put aside: no digest shows it, and who reads the channel begins after it."""
+    """Put aside what was said so far: no digest shows it, and whoever reads the channel begins after it."""
     tx.run("update workspace set cleared = seq where project = :project and id = :workspace", workspace=workspace)
     member_rows.show_all(tx, workspace)

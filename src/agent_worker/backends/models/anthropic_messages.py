@@ -129,7 +129,9 @@ class AnthropicListener:
         return ""
 
     def _usage(self, usage: Json) -> None:
-        """Counts come twice, the later ones are of the whole answer. Theirs of the input leave out the cache."""
+        """Take in token counts, which come twice: the later ones are of the whole answer. The input they tell excludes
+        the cache.
+        """
         told = self.heard.told
         written, cached = (usage.get(f"cache_{kind}_input_tokens") for kind in ("creation", "read"))
         if (read := usage.get("input_tokens")) is not None:
@@ -196,12 +198,12 @@ def _picture(image: Image) -> Json:
 
 
 def _empty(block: Any) -> bool:
-    """A text without a word in it is refused."""
+    """Whether a block of text has no word in it: the API refuses such blocks."""
     return isinstance(block, dict) and block.get("type") == "text" and not words(block.get("text")).strip()
 
 
 def _plain(id: str) -> str:
-    """Ids of other backends may hold characters that are refused here."""
+    """An id of a call that the API accepts: those of other backends may hold characters that it refuses."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", id)
 
 

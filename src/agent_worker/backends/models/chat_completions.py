@@ -110,7 +110,7 @@ class ChatListener:
         call.extra |= {name: value for name, value in said.items() if name not in _CALL_FIELDS}
 
     def _thinking(self, delta: Json) -> None:
-        """What the model thought before a call: some want it sent back, in its own field."""
+        """Take in what the model thought before a call: some providers want it sent back, in its own field."""
         field = self._quirks.thinking
         if not field or not (more := delta.get(field)):
             return
@@ -122,7 +122,9 @@ class ChatListener:
             self._extra[field] = words(self._extra.get(field)) + words(more)
 
     def _usage(self, event: Json, choice: Json) -> None:
-        """Most tell it once, at the end; some with every event, some in places of their own: the last one counts."""
+        """Take in token counts: most providers tell them at the end, some with every event or in fields of their own;
+        the last one counts.
+        """
         usage = mapping(event.get("usage") or mapping(event.get("x_groq")).get("usage") or choice.get("usage"))
         if not usage:
             return

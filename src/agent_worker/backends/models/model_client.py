@@ -110,14 +110,14 @@ async def addresses_of(target: ModelAddress, resolve: Resolve) -> list[str]:
 
 
 class Cancellation:
-    """The library forgets that its caller was cancelled when what it waits for comes in the same moment."""
+    """Notices a cancellation that the library swallows, when what it waits for comes in the same moment."""
 
     def __init__(self) -> None:
         self._task = asyncio.current_task()
         self._known = self._task.cancelling() if self._task else 0
 
     def obey(self) -> None:
-        """Ask after everything that was awaited from the library."""
+        """Raise the cancellation if there was one. Call it after everything that was awaited from the library."""
         if self._task and self._task.cancelling() > self._known:
             raise asyncio.CancelledError
 

@@ -52,7 +52,9 @@ class HeardCall:
 
     @property
     def is_whole(self) -> bool:
-        """Nothing yet and no arguments look the same; taking it for cut off costs a try, not a wrong call."""
+        """Whether all arguments have come. A call without any looks like one that was cut off: that costs a try, not a
+        wrong call.
+        """
         return bool(self.arguments) and INVALID not in self.arguments
 
 
@@ -160,7 +162,7 @@ _TOOLSETS = 256
 
 
 def encoded(value: object) -> bytes:
-    """Halves of characters, which no JSON text can hold, become question marks."""
+    """A value as JSON. Halves of characters, which no JSON text can hold, become question marks."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
 
 

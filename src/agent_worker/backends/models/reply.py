@@ -59,7 +59,7 @@ def _dollars(said: object) -> float | None:
 
 
 def _drop_cut_call(heard: Heard) -> None:
-    """A call that the limit of tokens cut in the middle must not be made; the calls before it are whole."""
+    """Drop a call that the token limit cut in the middle; the calls before it are whole."""
     calls = heard.calls
     if heard.stop != "length" or not calls or heard.parts[-1] is not calls[-1] or calls[-1].is_whole:
         return
@@ -72,7 +72,7 @@ def _drop_cut_call(heard: Heard) -> None:
 
 
 def _tell_calls_apart(heard: Heard) -> None:
-    """Results are kept by the id of the call, and not every server takes care to make them differ."""
+    """Give calls with equal ids different ones: results are kept by id, and not every server makes them differ."""
     seen: set[str] = set()
     for number, call in enumerate(heard.calls):
         if not call.id or call.id in seen:

@@ -101,7 +101,7 @@ class ResponsesListener:
         return self._open[at]
 
     def _whole(self, at: object, item: Json) -> str:
-        """An item as it is in the end, which says all of it once more."""
+        """Take in an item as it is in the end: its last event says all of it once more."""
         part = self._begin(at, item)
         if isinstance(part, HeardCall):
             part.pieces = [words(item.get("arguments"))] if item.get("arguments") else part.pieces

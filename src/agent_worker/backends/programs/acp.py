@@ -70,10 +70,10 @@ def _converse() -> Callable[[AcpPrompt], AsyncGenerator[Signal]]:
 
 
 def refuse_foreign_settings(program: Program) -> None:
-    """For programs that obey settings of the project whatever they are told.
+    """Refuse a project with settings that the program would obey whatever it is told, unless the agent has full access.
 
     With full access they add nothing to what the agent may do, and the user has approved them. Otherwise an agent that
-    edits files, or whoever wrote the project, could give it any right.
+    edits files, or whoever wrote the project, could give the program any right.
     """
     if program.access == "full":
         return

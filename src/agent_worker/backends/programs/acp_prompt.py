@@ -27,14 +27,14 @@ _OURS = (f"{SERVER}_", f"mcp_{SERVER}_", f"mcp__{SERVER}__", f"{SERVER}/", f"mcp
 
 
 class Words(Protocol):
-    """What one run of a program means by what it says beside the protocol."""
+    """Reads what one kind of program says beside the protocol: on standard error, in errors, about usage."""
 
     def overheard(self, line: str) -> Iterable[Signal] | None:
-        """What a line of its standard error tells; None: nothing but what is shown when it fails."""
+        """The signals in a line of standard error; None for a line that is only shown if the program fails."""
         ...
 
     def failure(self, code: int, message: str, data: Mapping[str, Any]) -> BackendFailure:
-        """What an error of JSON-RPC means."""
+        """The failure that a JSON-RPC error of this program stands for."""
         ...
 
     def spent(self, answer: Mapping[str, Any], update: Mapping[str, Any]) -> Usage:

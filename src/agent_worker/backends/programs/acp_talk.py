@@ -124,7 +124,7 @@ class _Conversation:
                 return
 
     async def part(self) -> None:
-        """Let the program write its session away, after its last word."""
+        """Give the program time to save its session, after its last word."""
         await self._leave()
         await happens(self._child.exited, within=self._talk.farewell)
 

@@ -107,7 +107,9 @@ def _identity(job: ProgramJob, account: ProgramAccount | None) -> dict[str, str]
 
 
 def _lent(job: ProgramJob, kind: str, model: LentModel) -> dict[str, str]:
-    """What it finds its model with. Commands that it runs know its environment: the key itself is not there."""
+    """The variables by which the program finds its model. Commands that it runs see them too, so the key itself is not
+    among them.
+    """
     return {kind: job.entry.token, "ANTHROPIC_BASE_URL": job.entry.lend(model)}
 
 
@@ -157,7 +159,9 @@ class ClaudeStream:
             yield Said(text(delta, "text"), partial=True)
 
     def _count(self, message: str, written: Mapping[str, Any]) -> Iterator[Signal]:
-        """Told at its beginning and at its end, and in between as at its beginning: the largest counts."""
+        """Count a message's tokens. They are told at its beginning and at its end, and in between as at its beginning:
+        the largest counts.
+        """
         now, before = _usage(written), self._counted.get(message, Usage())
         self._counted[message] = Usage(
             max(now.input, before.input), max(now.cached, before.cached), max(now.output, before.output)

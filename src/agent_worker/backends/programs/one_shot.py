@@ -238,7 +238,7 @@ class _Log:
 
     @property
     def _all_used(self) -> Usage:
-        """What the program told, and what commands of it used beside by the token of the run."""
+        """What the program says it used, and what its commands used beside that with the token of the run."""
         return self.usage.at_least(self.entry.used)
 
     def so_far(self, call: Call | None = None) -> Reply:
@@ -260,7 +260,9 @@ def _last_word(over: Over) -> str:
 
 
 async def _unless_asked(entry: ToolEndpoint, answer: asyncio.Future[str], talk: asyncio.Task[None]) -> str:
-    """The answer, or `_Asked` when the program is ended because a call of it has to wait for a person."""
+    """The answer of the program; raises `_Asked` when the program is ended because one of its calls has to wait for a
+    person.
+    """
     asked = asyncio.create_task(entry.waiting.wait())
     try:
         either: set[asyncio.Future[Any]] = {answer, talk, asked}
@@ -276,7 +278,7 @@ async def _unless_asked(entry: ToolEndpoint, answer: asyncio.Future[str], talk: 
 
 
 async def _all_of(talk: asyncio.Task[None], *, wanted: bool) -> None:
-    """Wait until the program has ended: by itself, after an answer that was `wanted`, else by us."""
+    """Wait until the program has ended: by itself if its answer is `wanted`, else because we end it."""
     if not wanted:
         talk.cancel()
     (error,) = await asyncio.gather(talk, return_exceptions=True)

@@ -114,7 +114,7 @@ class Program:
         return safe_environment(self.variables, self.program_host.environ) | {"PATH": os.pathsep.join(path)}
 
     def _elsewhere(self) -> Callable[[str], bool]:
-        """Tells of a folder whether it is neither in the project nor in the working directory."""
+        """A check that a folder is neither in the project nor in the working directory."""
         inside = tuple(os.path.join(os.path.realpath(each), "") for each in (self.root, self.cwd))
         return lambda folder: not os.path.join(os.path.realpath(folder), "").startswith(inside)
 

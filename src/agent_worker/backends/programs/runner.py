@@ -60,7 +60,7 @@ class Parser(Protocol):
     def read(self, event: Mapping[str, Any]) -> Iterable[Signal]: ...
 
     def died(self, code: int, told: str) -> BackendFailure:
-        """What it means that a program ended without a last word. `told` is the end of its standard error."""
+        """The failure of a program that ended without a last word. `told` is the end of its standard error."""
         ...
 
 
@@ -171,7 +171,7 @@ def event_in(line: bytes) -> dict[str, Any] | None:
 
 
 async def _end_with(child: Child) -> None:
-    """When it has ended, so has what it started: otherwise its output would stay open."""
+    """End what a program started as soon as the program has ended: otherwise its output would stay open."""
     await child.exited.wait()
     await asyncio.sleep(_AFTER_EXIT)
     await child.kill_tree()

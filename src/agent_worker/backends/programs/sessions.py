@@ -39,7 +39,7 @@ class Session:
 
 
 def forget_sessions(programs: Path | None, owner: str) -> None:
-    """What any program kept for an agent from run to run, in the folder that was its own."""
+    """Delete what any program kept for an agent from run to run, in the folder that was the agent's."""
     for folder in programs.glob(f"*/{owner}") if programs else ():
         shutil.rmtree(folder, ignore_errors=True)
 

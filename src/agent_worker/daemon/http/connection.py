@@ -190,7 +190,9 @@ class Connection(HttpToolsProtocol):
             raise _BadHead
 
     def _count(self, received: int) -> None:
-        """A head that does not end; its parts are not told to us before they are whole."""
+        """Count the bytes of a head, and refuse one that does not end: its parts are only handed over when they are
+        whole.
+        """
         self._head += received
         if self._head > 2 * LARGEST_HEAD:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)

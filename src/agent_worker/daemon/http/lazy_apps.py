@@ -38,7 +38,7 @@ def model_app(entries: RunTokens) -> App:
 
 
 def run_routes(tools: App, model: App) -> list[Route]:
-    """What the token of a run opens."""
+    """The routes that the token of a run opens."""
     return [
         Route(TOOLS_PATH, tools, methods=["POST"]),  # a GET would be a stream that nothing is ever sent on
         Route(f"{MODEL_PATH}/{{path:path}}", model),
@@ -74,7 +74,7 @@ class LazyApp:
         await app(scope, receive, send)
 
     def wake(self) -> None:
-        """Make it now: somebody is about to ask, and does not wait for long."""
+        """Begin to make the application: somebody is about to use it, and does not wait for long."""
         if self._app is None and self._waking is None:
             self._waking = asyncio.create_task(self._ready())
 

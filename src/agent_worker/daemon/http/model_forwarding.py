@@ -119,7 +119,7 @@ async def _left(receive: Receive) -> None:
 
 
 async def _tell(send: Send, status: int, message: str) -> None:
-    """An error in a shape that all programs find the sentence in."""
+    """Send an error in a shape in which all programs find its sentence."""
     error = {"type": "api_error", "code": status, "status": "UNAVAILABLE", "message": message}
     body = json.dumps({"type": "error", "error": error}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]

@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class PublicServer(DaemonServer):
-    """A server that sleeps until it is told to end: the daemon's own looks at its watch, this one need not."""
+    """A server that sleeps until it is told to end; the daemon's own wakes up every moment to look at its clock."""
 
     def __init__(self, app: App) -> None:
         super().__init__(configured(app, lifespan="off"), lambda: None, Capacity(strangers=64, connections=64))
@@ -99,7 +99,7 @@ class PublicGuard:
         await self.app(scope, replayed(body, receive), guarded)
 
     def _judge(self, scope: Message) -> int:
-        """How large its body may be."""
+        """Judge a request by its head: raises Refusal, or returns how large the body may be."""
         headers, path, method = RequestHeaders(scope), scope["path"], scope["method"]
         if headers.only("host") != urlsplit(self.url).netloc:
             raise Refusal(421, "misdirected", "this is not the host you asked for")
@@ -130,7 +130,7 @@ def _check_kind(headers: RequestHeaders, kind: str) -> None:
 
 
 def _referring(send: Send, path: str) -> Send:
-    """The pages of answers say where they come from, to ourselves only: else a browser sends `Origin: null`."""
+    """Let the pages of answers name their origin to ourselves: else a browser sends `Origin: null` with the form."""
 
     async def sent(message: Message) -> None:
         if message["type"] == "http.response.start" and path in _ANSWER_PATHS:

@@ -216,7 +216,7 @@ def _bearer(headers: RequestHeaders) -> bytes:
 
 
 def _model_key(headers: RequestHeaders, path: str) -> bytes:
-    """The token of a run where its program sends what it takes for the key of its model."""
+    """The token of a run in the header where its program sends what it takes for the model's key."""
     sent = [value for name in KEY_HEADERS[1:] for value in headers.all(name.decode())]
     return sent[0] if len(sent) == 1 and _is_for_models(path) else b""
 
@@ -276,7 +276,7 @@ def _too_large(limit: int) -> Refusal:
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """Give the body once, then whatever comes: the news that the client left."""
+    """Hand out the body that was read already, then what follows: the news that the client left."""
     waiting = [body]
 
     async def replay() -> Message:

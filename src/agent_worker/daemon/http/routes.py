@@ -116,7 +116,7 @@ async def arguments(request: Request) -> dict[str, Any]:
 
 
 def with_cause(operation: Operation, request: Request, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments, with the run that the command which asks was started by, whatever else it says."""
+    """The arguments together with the run that started the command which asks, whatever else the command says."""
     run = request.headers.get(RUN_HEADER, "")
     return given | {"cause": run} if run and operation.signature.takes("cause") else given
 
@@ -133,7 +133,7 @@ def _query(request: Request) -> list[tuple[str, str]]:
 
 
 def explained(endpoint: Endpoint) -> Endpoint:
-    """Every error as an answer, without secrets; one we did not expect is logged, and told by its number."""
+    """Answer every error as JSON without secrets; one we did not expect is logged, and shown by its number."""
 
     async def answer(request: Request) -> Response:
         try:

@@ -147,7 +147,7 @@ _KEY = "answer"
 
 @dataclass(frozen=True, slots=True)
 class _Answered:
-    """What a call says of the question that was asked in its place."""
+    """The question, asked in place of a result, that a repeated call comes back with."""
 
     ticket: str
     item: str
@@ -202,6 +202,6 @@ def _tool(operation: Operation) -> wire.Tool:
 
 
 def _for_models(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without what a command says of itself, and no model knows."""
+    """A tool's schema without `cause`, which only commands fill in."""
     named = {name: part for name, part in schema.get("properties", {}).items() if name != "cause"}
     return schema | {"properties": named}

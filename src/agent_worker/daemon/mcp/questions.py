@@ -33,7 +33,7 @@ def question(item: dict[str, Any]) -> wire.ElicitRequest:
 
 
 async def give(service: Service, id: str, reply: wire.ElicitResult) -> None:
-    """The person's answer to one item, as their client brings it. Somebody may have been quicker."""
+    """Give the person's answer to one item, as their client brings it. Somebody may have answered it already."""
     item = await inbox_show(service, id)
     content = reply.content or {}
     if reply.action != "accept":

@@ -18,7 +18,7 @@ _CUTS = ((8000, 400), (2000, 200), (500, 100), (200, 40), (60, 10))  # of each t
 
 
 def said(text: str, *, ok: bool = True) -> wire.CallToolResult:
-    """A text and nothing else."""
+    """A result that is a text and nothing else."""
     shown = (
         text if len(text) <= LARGEST else f"{text[:LARGEST]}\n[cut: {plural(len(text) - LARGEST, 'more character')}]"
     )
@@ -26,7 +26,7 @@ def said(text: str, *, ok: bool = True) -> wire.CallToolResult:
 
 
 def told(value: Any) -> wire.CallToolResult:
-    """Plain data: as text, and as what `schema_of` says."""
+    """Plain data as a result: as text, and as data of the form that `schema_of` describes."""
     fits, text = _fitting(value)
     text = fits if isinstance(fits, str) else text
     data = fits if isinstance(fits, dict) else {"result": fits}
@@ -34,14 +34,14 @@ def told(value: Any) -> wire.CallToolResult:
 
 
 def came(ticket: dict[str, Any]) -> wire.CallToolResult:
-    """What came of work, as the answer of the tool that asked for it."""
+    """The outcome of a ticket as the result of the tool that asked for it."""
     result = told(ticket)
     result.is_error = ticket["state"] == "failed"
     return result
 
 
 def schema_of(schema: dict[str, Any]) -> dict[str, Any]:
-    """The JSON Schema of the data of an answer, of that of the value which is told."""
+    """The JSON Schema of a result's data, made from the schema of the value."""
     if schema.get("type") == "object" and "properties" in schema:
         return schema
     inner = {name: part for name, part in schema.items() if name != "$defs"}

@@ -100,7 +100,7 @@ class _Transport:
 
 
 def _again(first: Message, receive: Receive) -> Receive:
-    """What was received, and then what follows."""
+    """A `receive` that hands out a message that was read already, then what follows."""
     waiting = [first]
 
     async def replay() -> Message:
@@ -111,7 +111,7 @@ def _again(first: Message, receive: Receive) -> Receive:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A call of an agent that is being made."""
+    """A tool call of an agent that is under way."""
 
     step: int
     call: Call
@@ -146,7 +146,7 @@ class _Server:
         return await self._person.call(context, asked)
 
     async def list_prompts(self, context: Context, asked: wire.PaginatedRequestParams | None) -> wire.ListPromptsResult:
-        """What agents at work are told to do is in their prompt: they have none."""
+        """The prompts for the person's AI. Agents at work get none: what they are to do is in their own prompt."""
         if isinstance(_caller(context), RunIdentity):
             return wire.ListPromptsResult(prompts=[])
         return wire.ListPromptsResult(prompts=await self._person.prompts(asked.meta if asked else None))

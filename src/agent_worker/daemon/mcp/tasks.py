@@ -66,7 +66,7 @@ class Tasks:
         return _stands(await self._ticket(context, asked), can_ask=can_ask(context))
 
     async def update(self, context: Context, asked: AnsweredTask) -> dict[str, Any]:
-        """The person's answers. What is not asked any more, or never was of this task, is passed over."""
+        """Take the person's answers. One to a question that this task does not ask, or no longer, is ignored."""
         ticket = await self._ticket(context, asked)
         asks = {item["id"] for item in ticket["waits_for"]}
         for id, reply in asked.input_responses.items():

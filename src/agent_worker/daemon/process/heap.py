@@ -14,7 +14,9 @@ _ARENA_MAX = -8  # M_ARENA_MAX of <malloc.h>
 
 
 def give_back() -> bool:
-    """Give all that is free back to the system, which takes some milliseconds. False: it was not, or cannot be."""
+    """Give free memory back to the system, which takes some milliseconds. False: there was none, or the C library
+    cannot.
+    """
     trim = _trim()
     return trim is not None and bool(trim(0))
 

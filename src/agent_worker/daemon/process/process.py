@@ -45,7 +45,7 @@ from agent_worker.daemon.process.watchdog import Watchdog
 
 
 class Starter:
-    """Whoever started the daemon and waits for a word; nobody when a person started it."""
+    """The process that started the daemon and waits to hear that it is ready; nobody when a person started it."""
 
     def __init__(self, pipe: int | None) -> None:
         self._pipe = pipe
@@ -61,7 +61,7 @@ class Starter:
         return cls(None)
 
     def note(self, text: str) -> None:
-        """Something to know about this start; it is told with the word that we are ready."""
+        """Add something that a person should know about this start; it is told with the word that we are ready."""
         self._note = text
         log.warning("%s", text)
         if self._pipe is None:

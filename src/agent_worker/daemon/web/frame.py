@@ -42,7 +42,9 @@ def link(kind: str, name: str = "", /, *, project: str | None, **more: str) -> s
 
 
 def panel(*content: Child, src: str, on: str, of: str = "", part: str = "", label: str = "", class_: str = "") -> Html:
-    """`on`: kinds of events; `of`: only those of this workspace; `part`: which one, if its source holds several."""
+    """A part of a view that renews itself. `on`: kinds of events; `of`: only those of this workspace; `part`: which
+    one, if its source holds several.
+    """
     return h(
         "section",
         *content,
@@ -66,9 +68,10 @@ def form(
     now: str = "",
     **fixed: str | None,
 ) -> Html:
-    """Does an operation with what is in its fields. `then` is where to go after it; `tells` is the id of the `answer`
-    that shows what the operation told; `trust` says about what to ask if it is refused for want of an approval; `now`
-    is where the text that it edits is found as it is now, for who meets an edit of somebody else."""
+    """A form that calls an operation with what is in its fields. `then` is where to go afterwards; `tells` is the id of
+    the `answer` that shows what the operation says; `trust` says what to ask about if it is refused for want of an
+    approval; `now` is where the edited text can be read as it is now, for the case that somebody else edited it too.
+    """
     hidden = [h("input", type="hidden", name=name, value=value) for name, value in fixed.items() if value is not None]
     return h(
         "form",
@@ -96,7 +99,7 @@ def changes() -> list[Html]:
 
 
 def answer(id: str) -> Html:
-    """Where forms that go away tell what they did. Renewing its panel leaves it as it is."""
+    """The place where forms that disappear show what they did. Renewing its panel leaves it as it is."""
     return h("p", class_="answer", id=id, role="status", data_key=id, data_lasting=True)
 
 
@@ -121,7 +124,9 @@ _STATES = {
 
 
 def dot(state: str, waiting: Waiting | None = None, *, still: bool = False) -> Html:
-    """A workspace that runs is at rest (`still`); an agent that runs is at work."""
+    """The mark of a state. With `still` it does not move: a workspace that runs is at rest, an agent that runs is at
+    work.
+    """
     kind = f"dot {_STATES.get(state, 'off')}{' still' if still else ''}"
     word = told(state, waiting.what if waiting else "")
     return h("span", class_=kind, role="img", aria_label=word, title=word)
@@ -138,7 +143,7 @@ def team_state(team: Running) -> tuple[str, Waiting | None]:
 
 
 def face(name: str) -> Html:
-    """The first letter, where a picture would be."""
+    """The first letter of a name, where others show a picture."""
     mine = " you" if name == "user" else ""
     return h("span", (shown_name(name) or "?")[0].upper(), class_=f"face{mine}", aria_hidden="true")
 

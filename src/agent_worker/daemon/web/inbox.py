@@ -146,7 +146,7 @@ def item_card(root: str, item: Item, *, here: bool = False) -> Html:
 
 
 def _raise(root: str, item: Item) -> Html | None:
-    """A limit that a number of its own can be given, where somebody is still there to go on."""
+    """The form that raises a limit, where the limit has a number and somebody is still there to go on."""
     of = item.agent if item.limit == "usd_per_day" else f"@{item.workspace}"
     known = item.limit and (item.workspace or item.limit == "usd_per_day") and "retry" in item.answers
     return raise_form(item.limit, of, root, now=item.allowed) if known else None

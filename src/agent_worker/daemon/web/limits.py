@@ -39,7 +39,7 @@ def _used(each: LimitUse | None) -> Html | None:
 
 
 def raise_form(limit: str, of: str, project: str | None, *, now: float = 0) -> Html:
-    """`now` is what holds; the number that is offered is twice that."""
+    """The form that raises a limit. `now` is what holds; the number it offers is twice that."""
     team = of.startswith("@")
     place = f"/workflows/{quote(of[1:], safe='')}/limits" if team else f"/agents/{quote(of)}/limits"
     return form(

@@ -85,7 +85,7 @@ def _judged(judged: Judged) -> Html:
 
 
 def _learned(learned: Learned) -> Html:
-    """What it drew from its runs by itself, and what that cost."""
+    """What an agent learned from its runs by itself, and what that cost."""
     things, asked = plural(learned.count, "thing"), plural(learned.requests, "request")
     days = plural(learned.days, "day")
     cost = money(learned.usd, learned.estimated)
@@ -93,7 +93,7 @@ def _learned(learned: Learned) -> Html:
 
 
 def _dispute(each: Dispute) -> Html:
-    """What was heard against what is known, decided in place."""
+    """A remembered entry and what was heard against it, with buttons that decide."""
     buttons = [
         button(answer_word("dispute", "approve"), name="action", value="approve"),
         button(answer_word("dispute", "deny"), name="action", value="deny", class_="quiet"),
@@ -172,7 +172,7 @@ def _sources(each: MemoryEntry, name: str, project: str | None) -> Html:
 
 
 def _release(entry: MemoryEntry, name: str, project: str | None) -> Html:
-    """What an agent may have been made to say waits here for a person's word."""
+    """An entry that is held back, with the button that releases it."""
     return form(
         f"POST /agents/{quote(name)}/memory/release",
         h("p", h("b", entry.key), " ", entry.value, h("span", "held back", class_="less")),

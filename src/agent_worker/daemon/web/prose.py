@@ -126,12 +126,12 @@ def _light_prose(text: str, mentions: tuple[str, ...]) -> Html:
 
 
 def made_prose(text: str, mentions: tuple[str, ...]) -> Html:
-    """However long it takes."""
+    """Render Markdown, however long it takes."""
     return clean(_parser().render(text, {"mentions": {name.lower() for name in mentions}}))
 
 
 def made_code(text: str, language: str) -> Html:
-    """However long it takes."""
+    """Render code, however long it takes."""
     return h("pre", h("code", clean(_coloured(text, language, "") or str(h("span", text)))), tabindex=0)
 
 
@@ -163,7 +163,7 @@ def _parser() -> MarkdownIt:
 
 
 def _coloured(text: str, language: str, _: str) -> str:
-    """'' lets the parser escape it itself."""
+    """Code as HTML with colours; '' leaves it to the parser, which then escapes it."""
     from pygments import highlight  # type: ignore[import-untyped]  # slow to import, and most messages hold no code
     from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
     from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]

@@ -56,7 +56,9 @@ class Record:
 
 
 def as_page(record: Record) -> str:
-    """Whoever writes a page to a file does nothing else: what takes long is waited for, and given up in time."""
+    """A workspace as one page, for a program that does nothing else: what takes long is waited for, and given up in
+    time.
+    """
     prepared_now(_texts(record))
     try:
         return _page(record)

@@ -201,7 +201,7 @@ class _Renderer:
         return None
 
     def _line(self, until: float) -> bytes:
-        """Empty when the process ended, or time is up."""
+        """The next line from the process; empty when the process ended, or time is up."""
         assert self._process.stdout is not None
         received = bytearray()
         while not received.endswith(b"\n"):
@@ -217,13 +217,13 @@ class _Renderer:
 
 @cache
 def rendering() -> Rendering:
-    """The one of this process, which it ends with: what was made for one page is there for all."""
+    """The renderer that all pages of this process share; it ends with the process."""
     atexit.register(end_rendering)
     return Rendering()
 
 
 def end_rendering() -> None:
-    """Whoever needs it again gets a new one."""
+    """End the shared renderer; the next call of `rendering` makes a new one."""
     if rendering.cache_info().currsize:
         rendering().close()
         rendering.cache_clear()

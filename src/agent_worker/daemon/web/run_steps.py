@@ -34,7 +34,7 @@ def steps_of(found: Explained, project: str | None) -> Html:
 
 
 def _filter(found: Explained) -> Html:
-    """Works in the page, on what is there (static/filter.js)."""
+    """The fields that filter the steps; they work in the page, on what is there (static/filter.js)."""
     tools = sorted({call["tool"] for step in found.steps for call in step.calls})
     own = any(call["own"] for step in found.steps for call in step.calls)
     failed = any(call["done_at"] and not call["ok"] for step in found.steps for call in step.calls)

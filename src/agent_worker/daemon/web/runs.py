@@ -103,7 +103,7 @@ def _bar(found: Explained, project: str | None) -> Html:
 
 
 def _is_new(found: Explained) -> bool:
-    """Is the final text more than what the last step already said?"""
+    """Whether the final text says more than the last step already did."""
     return bool(found.text) and not (found.steps and found.steps[-1].text.strip() == found.text.strip())
 
 
@@ -122,7 +122,7 @@ def _asked(found: Explained) -> str:
 
 
 def spans_of(found: Explained, now: int) -> Iterator[Span]:
-    """Waiting in the queue, then the model and the tools in turn."""
+    """The times of a run for its picture: waiting in the queue, then the model and the tools in turn."""
     begun, ended = found.run.started_at, found.run.ended_at or now
     first = found.attempts[0].id == found.run.id if found.attempts else True
     if first and found.queued_at and found.queued_at < begun:

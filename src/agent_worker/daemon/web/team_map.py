@@ -44,7 +44,7 @@ def _lead(found: Running) -> str:
 
 
 def _member(member: Member, calls: Sequence[Calls], project: str | None) -> Html:
-    """What one does, for whom it is called, and whose answer it waits for."""
+    """One member: what it does, who called on it, and whose answer it waits for."""
     asked_by = [shown_name(each.who) for each in calls if each.whom == member.name and each.open]
     waits_for = [each.whom for each in calls if each.who == member.name and each.open]
     said: list[Child] = [
@@ -100,7 +100,7 @@ def _graph(calls: Sequence[Calls], members: Sequence[Member]) -> Html:
 
 
 def _kind(member: Member | None) -> str:
-    """An agent that waits for somebody is not at work, though its run goes on."""
+    """The class of a member's mark: one that waits for somebody is not at work, though its run goes on."""
     return {"running": "busy", "waiting": "slow", "error": "bad"}.get(member.state if member else "", "")
 
 
@@ -114,7 +114,7 @@ def _on_circle(n: int, of: int) -> tuple[float, float]:
 
 
 def _arc(one: tuple[float, float], other: tuple[float, float], calls: Calls, most: int) -> Html:
-    """Bent to its left, so that there and back do not lie on each other."""
+    """The arc between two members, bent to its left so that there and back do not lie on each other."""
     (x1, y1), (x2, y2) = one, other
     length = math.hypot(x2 - x1, y2 - y1) or 1.0
     dx, dy = (x2 - x1) / length, (y2 - y1) / length

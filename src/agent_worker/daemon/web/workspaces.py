@@ -41,7 +41,7 @@ _TEAM_EVENTS = "agent,waiting,workspace,started,ended,tool_result,proposal,decis
 
 @operation("GET", "/page/workspace")
 async def workspace(service: Service, at: str, project: str | None = None, tab: str = "channel", seq: int = 0) -> View:
-    """One of its tabs. The channel opens at its newest message, or at the one of this `seq`."""
+    """A workspace, at one of its tabs. The channel opens at its newest message, or at the one of this `seq`."""
     found = await workflows.workflow_status(service, at, project)
     tab = tab if tab in TABS else "channel"
     body = await (_TABS[tab](service, found, project) if tab in _TABS else _channel(service, found, project, seq))
@@ -218,7 +218,7 @@ async def _documents_tab(service: Service, found: Running, project: str | None) 
 
 
 def _new(what: str, found: Running, project: str | None) -> Html | None:
-    """The way to a new one, where its like are listed."""
+    """The button for a new document or proposal, where those that exist are listed."""
     if found.state not in ("running", "paused"):
         return None
     return h("p", h("a", f"New {what}", href=link(f"new-{what}", found.name, project=project), class_="button quiet"))

@@ -134,7 +134,7 @@ def _original(item: Mapping[str, Any], text: str) -> str:
 
 
 def _title(item: Mapping[str, Any]) -> str:
-    """Begins with the sign of a name, so that no program takes it for a call of its own."""
+    """The title of a question. It begins with the sign of a name, so that no program takes it for a call of its own."""
     if item["kind"] == "approval":
         return shown(f"@{item['agent']} wants to use {item['tool']}")
     return shown(f"@{item['agent']}: {item['question']}"[:300])

@@ -69,7 +69,9 @@ Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
 
 
 def serve(only: str) -> None:
-    """Until our input ends. `only`: an agent, or a team as `@name`, that alone can be talked with; '' for all."""
+    """Serve an editor until our input ends. `only`: an agent, or a team as `@name`, that alone can be talked with; ''
+    for all.
+    """
     asyncio.run(_serve(AcpDoor(only)))
 
 
@@ -123,7 +125,7 @@ class AcpDoor:
         self._client = conn
 
     async def close(self) -> None:
-        """The editor has left. What is under way goes on in the daemon."""
+        """Stop following, because the editor has left. What is under way goes on in the daemon."""
         for session in self._sessions.values():
             if session.turn is not None:
                 await session.turn.close()
@@ -160,7 +162,7 @@ class AcpDoor:
 
     @explained
     async def authenticate(self, method_id: str, **_: Any) -> AuthenticateResponse:
-        """Whoever can start this process is the user: what remains is that the daemon answers."""
+        """Check that the daemon answers: whoever can start this process is the user."""
         if method_id != _AUTH:
             raise BadInput(f"there is no login method {method_id[:100]}", hint=_AUTH)
         await self._found()
@@ -278,7 +280,7 @@ class AcpDoor:
             await session.turn.cancel()
 
     async def _opened(self, session: AcpSession) -> SessionPlace:
-        """Where a session is held, begun now if nothing was said in it yet or it was stopped."""
+        """The place of a session, opened now if nothing was said in it yet or it was stopped."""
         if not session.at.startswith("@") and session.is_fixed:
             session.place = SessionPlace(session.id, session.project, session.at, is_team=False)
             return session.place
@@ -320,8 +322,9 @@ class AcpDoor:
         return [each for each in found if not self._only or each["who"].lower() == self._only.lower()]
 
     async def _found_again(self, id: str, cwd: str) -> AcpSession:
-        """A session by its id, in this process or from what the daemon keeps. One of ours in which nothing was said is
-        empty."""
+        """A session by its id, from this process or from what the daemon keeps; an empty one for an id of ours in which
+        nothing was said.
+        """
         there = [each for each in await self._known(_directory(cwd)) if _id_of(each["at"]) == id]
         if not there and not is_tag(id):
             raise no_session(id)
@@ -338,7 +341,7 @@ class AcpDoor:
         return session
 
     async def _replay(self, session: AcpSession) -> None:
-        """What was said, to an editor that has forgotten it."""
+        """Tell an editor that has forgotten a session what was said in it."""
         if not session.at:
             return
         where = {"at": session.at, "project": session.project, "limit": _REPLAYED, "last": True}

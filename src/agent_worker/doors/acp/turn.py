@@ -96,7 +96,7 @@ class AcpTurn:
         return await self._wait()
 
     async def answer(self, text: str) -> PromptResponse:
-        """The prompt is the answer to what the last one ended with."""
+        """Take the prompt as the answer to the question that the last one ended with."""
         assert self._parked is not None
         item, self._parked = self._parked, None
         self._over = asyncio.get_running_loop().create_future()
@@ -268,7 +268,7 @@ class AcpTurn:
             await self._plan(record["name"])
 
     async def _plan(self, agent: str) -> None:
-        """The todos of whoever has changed or looked at them are the plan."""
+        """Show the todos of the agents that changed or looked at theirs, as the editor's plan."""
         with suppress(AgentWorkerError):  # it has none of its own
             items = await self._daemon.call("todos_list", {"name": agent, "project": self._place.project})
             self._todos[agent] = [(item["text"], item["done"]) for item in items]

@@ -72,7 +72,7 @@ def _told(id: str, event: str, same: str, *, is_timed: bool = False) -> Signed |
 
 
 def _only(headers: Headers, name: str) -> str:
-    """'' also when it is there twice: which of them would be meant?"""
+    """The value of a header; '' also when it is there twice: which of them would be meant?"""
     values = headers.getlist(name)
     return values[0] if len(values) == 1 else ""
 

@@ -53,7 +53,7 @@ Told = AnswerBegun | AnswerText | ToolUse | AnswerEnd
 
 
 class Telling:
-    """Makes `Told` of the records of work that is followed."""
+    """Turns the records of work that is followed into `Told` values."""
 
     def __init__(self, service: Service, loaded: LoadedProject, work: Followed, *, is_team: bool) -> None:
         self._service = service
@@ -66,7 +66,7 @@ class Telling:
         self._open: dict[tuple[str, str], list[ToolUse]] = defaultdict(list)
 
     async def __aiter__(self) -> AsyncIterator[Told]:
-        """To its end. Raises the error that it ended with, if it did."""
+        """What is told, to the end of the work. Raises the error that it ended with, if it did."""
         async for batch in self._work:
             for item in batch:
                 for told in await self._told(json.loads(item.data)):
@@ -156,7 +156,7 @@ def closing_words(served: Served) -> str:
 
 
 def more_about(served: Served) -> dict[str, Any]:
-    """What OpenAI's answers have no place for."""
+    """The facts about an answer that OpenAI's format has no place for."""
     return {
         "state": served.state,
         "reason": served.reason,

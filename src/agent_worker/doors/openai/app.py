@@ -45,7 +45,7 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 
 class HungUp(AgentWorkerError):
-    """Raised where there is nobody to tell any more."""
+    """Raised when the client has left, and nobody is there to be told."""
 
     code = "hung_up"
 
@@ -132,7 +132,7 @@ class _OpenAiDoor:
     async def _unless_left(
         self, request: Request, telling: Telling, work: Followed
     ) -> tuple[str, Served, list[ToolUse]]:
-        """The answer, for as long as somebody is there to get it: whoever hangs up holds no place any more."""
+        """The answer, unless the client hangs up first: then nothing is held open for it."""
         waiting = asyncio.create_task(self._awaited(telling, work))
         leaving = asyncio.create_task(left(request.receive))
         try:

@@ -25,7 +25,7 @@ from agent_worker.work.door_tokens import DoorToken
 
 
 class NoModel(NotFound):
-    """Raised for a model that there is not, or that this token does not open: who has no leave is not told which."""
+    """Raised for a model that does not exist, or that this token does not open; the client is not told which."""
 
     code = "model_not_found"
 

@@ -11,7 +11,7 @@ _FIRST, _LONGEST = 10.0, 3600.0  # seconds between tries
 
 
 def due(sink: Sink, now: datetime) -> datetime:
-    """When something that came just now is to be told. `now` is by the clock on the person's wall."""
+    """When something that came just now is to be told. `now` is in the person's local time."""
     if sink.digest:
         seconds = sink.digest
         passed = (now - now.replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds()
