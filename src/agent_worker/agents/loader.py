@@ -319,7 +319,7 @@ class Loader:
         has_home: bool = True,
         who: str = "",
     ) -> AgentRuntime:
-        """Make an agent ready to work, or able to say why it is not: the others work, and whoever writes to it is told."""
+        """Make an agent ready to work, or able to say why it is not: the others work, and who writes to it is told."""
         project, cwd = loaded.project, (checkout or loaded.project.root) / definition.cwd
 
         def make() -> AgentKit:

@@ -173,7 +173,7 @@ class Registry:
                     everywhere[workspace] = change(worker)
 
     def has(self, agent: str, definition: AgentDefinition) -> bool:
-        """Whether this agent is registered with its files and exactly this definition, and nothing was wrong with it."""
+        """Whether this agent is registered with its files and this very definition, and nothing was wrong with it."""
         known = self.own(agent)
         return known is not None and known.definition == definition and known.home is not None and not known.trouble
 

@@ -156,7 +156,7 @@ def _spans(text: str, base: Style = "") -> list[Span]:
 
 
 def _flow(spans: Iterable[Span], columns: int, *, taken: int = 0) -> list[list[Span]]:
-    """Break words into lines. A word is kept whole where a line can hold it; between wide characters a line may break."""
+    """Break words into lines. A word is kept whole where a line can hold it; wide characters may be parted."""
     lines: list[list[Span]] = [[]]
     room = max(columns - taken, 0)
     for word, gap in _words(spans):
