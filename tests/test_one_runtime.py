@@ -84,6 +84,7 @@ async def test_S7_a_project_that_another_program_has_open_is_refused_with_its_na
 async def test_S7_a_program_that_was_killed_holds_nothing(project: Path) -> None:
     with another_program(project) as program:
         program.kill()
+        program.wait()  # on a busy machine it dies a moment later, and holds the project until then
         async with agent_worker.local(project) as opened:
             await opened.start("review")
 

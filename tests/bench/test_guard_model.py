@@ -5,6 +5,7 @@ Whatever the judge is like, nobody is worse off with it than by rules alone; wit
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from typing import Any
@@ -53,28 +54,35 @@ def _truth(kind: str) -> str:
     return "update" if kind in UPDATES else "same" if kind in SAME else "both"
 
 
-async def both(monkeypatch: pytest.MonkeyPatch, judge: PlayedJudge) -> tuple[Counted, Counted]:
-    """By rules alone, and with this judge."""
+@pytest.fixture(scope="module")
+def rules() -> Counted:
+    """What is right by rules alone, which no judge changes."""
+    counted = asyncio.run(played(cases(), None))
+    assert sum(counted.requests) == 0, "by rules nobody is asked"
+    return counted
+
+
+async def with_judge(monkeypatch: pytest.MonkeyPatch, rules: Counted, judge: PlayedJudge) -> Counted:
+    """What is right with this judge: in no row less than by rules alone."""
     every = cases()
     async with ModelServer(mind=judge) as server:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-fake")
         monkeypatch.setenv("OPENAI_BASE_URL", server.url("think", "/v1"))
-        rules, with_it = await played(every, None), await played(every, "openai-chat/fake")
+        with_it = await played(every, "openai-chat/fake")
         assert server.requests, "it was asked over HTTP"
         assert all(request.headers["authorization"] == "Bearer sk-of-the-fake" for request in server.requests)
-    assert sum(rules.requests) == 0, "by rules nobody is asked"
     assert sum(with_it.requests) == len(server.requests)
     assert max(with_it.requests) <= 2
     assert 0 < max(with_it.tokens) <= GuardModel().budget
     assert "**no**" not in compared("openai-chat/fake", every, rules, with_it).markdown()
-    return rules, with_it
+    return with_it
 
 
 async def test_with_a_model_that_errs_in_one_answer_of_seven_more_is_right_than_by_rules_within_its_budget(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, rules: Counted
 ) -> None:
     judge = PlayedJudge(cases(), lambda n: n % 7 == 0)
-    rules, with_it = await both(monkeypatch, judge)
+    with_it = await with_judge(monkeypatch, rules, judge)
     assert judge.mistakes, "it did err"
     assert with_it.good.total() >= rules.good.total() + 15
     assert with_it.examined[0].startswith("may decide whether a memory repeats or replaces another")
@@ -91,11 +99,11 @@ async def test_with_a_model_that_errs_in_one_answer_of_seven_more_is_right_than_
     ],
 )
 async def test_a_weak_judge_leaves_nobody_worse_off_than_rules_alone(
-    monkeypatch: pytest.MonkeyPatch, errs: Errs, wrong: str
+    monkeypatch: pytest.MonkeyPatch, rules: Counted, errs: Errs, wrong: str
 ) -> None:
-    """Row by row: `both` looks that no bar is missed."""
+    """Row by row: `with_judge` looks that no bar is missed."""
     judge = PlayedJudge(cases(), errs, wrong)
-    rules, with_it = await both(monkeypatch, judge)
+    with_it = await with_judge(monkeypatch, rules, judge)
     assert judge.answers < 60, "soon it is not asked any more"
     assert with_it.good == rules.good
     assert all(told.startswith("may not decide") for told in with_it.examined)
