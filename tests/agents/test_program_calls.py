@@ -157,7 +157,7 @@ async def test_what_a_program_did_goes_with_its_agent(tmp_path: Path) -> None:
 
 
 def test_whoever_watches_sees_whose_tool_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    watching = LiveView(Console(), verbose=True)
+    watching = LiveView(Console(), "alice", verbose=True)
     for call, own in (("1", True), ("2", False)):
         said = {"event": "tool_call", "name": "alice", "call": call, "tool": "Bash", "arguments": {}, "own": own}
         watching.show(said)

@@ -101,7 +101,8 @@ def list_(as_json: bool) -> None:
         )
         for a in found
     ]
-    tell_table(("agent", "state", "kind", "backend", "model", "today"), rows, empty="no agents yet: agent-worker init")
+    empty = "no agents of its own yet: agent-worker init (members of its workflows: agent-worker ls)"
+    tell_table(("agent", "state", "kind", "backend", "model", "today"), rows, empty=empty)
 
 
 @agent.command()
@@ -232,6 +233,8 @@ def delete(name: str, files: bool, yes: bool, as_json: bool) -> None:
     Its definition goes, and its runs and conversations in the database. Its folder stays unless you say --files.
     Its messages and documents in a workflow stay: they are the team's.
     """
+    if not yes:
+        call("GET", f"/agents/{part(name)}", project=here())  # nobody is asked about an agent that is not there
     if not yes and not can_ask():
         files_too = " --files" if files else ""
         raise BadInput(

@@ -322,7 +322,7 @@ def chat_in_channel(console: Console, address: str, *, count: int = _HISTORY) ->
     events = stream("GET", "/events", at=address, project=here())  # first: what is said meanwhile is not missed
     since = _show_history(console, address, count)
     console.tell(f"talking in {address}; /help explains how, /quit ends it", "bright_black")
-    view = LiveView(console, me="you")
+    view = LiveView(console, address, me="you")
 
     def show(record: Mapping[str, Any]) -> None:
         if record["event"] != "message" or record["seq"] > since:
@@ -359,9 +359,9 @@ def _say_there(console: Console, address: str, message: str) -> None:
 def _show_history(console: Console, address: str, count: int = _HISTORY) -> int:
     """The last messages, and the number of the last one."""
     lines = call("GET", "/messages", at=address, limit=count, last=True, project=here())
-    view = LiveView(console, me="you")
+    view = LiveView(console, address, me="you")
     for line in lines:
-        view.message(line["sender"], for_people(line))
+        view.message(line["sender"], for_people(line, address))
     return int(lines[-1]["seq"]) if lines else 0
 
 

@@ -31,7 +31,7 @@ def demo(as_json: bool, verbose: bool) -> None:
     if not as_json:
         echo(f"Three mock agents review a change in {root}\n")
     with Console() as console:
-        view = LiveView(console, verbose=verbose)
+        view = LiveView(console, "@review", verbose=verbose)
         summary = play(root, "review", _as_json if as_json else view.show)
     if not as_json:
         _tell(summary, root)

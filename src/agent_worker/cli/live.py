@@ -26,8 +26,9 @@ _LIMIT = "limit reached"  # what its reason begins with, wherever it is told
 
 
 class LiveView:
-    def __init__(self, console: Console, *, verbose: bool = False, me: str = "user") -> None:
+    def __init__(self, console: Console, at: str, *, verbose: bool = False, me: str = "user") -> None:
         self._console = console
+        self._at = at  # the channel or the conversation that is shown, as an address
         self._me = me  # what the person who looks is called
         self._verbose = verbose
         self._calls: set[tuple[str, str]] = set()  # that were shown: one that was asked about is made again
@@ -40,9 +41,9 @@ class LiveView:
         match record:
             case {"event": "message", "kind": "system", "text": text}:
                 self._notice = text
-                self._line("·", text, "yellow")
+                self._line("·", for_people(record, self._at), "yellow")
             case {"event": "message", "sender": sender}:
-                self.message(sender, for_people(record))
+                self.message(sender, for_people(record, self._at))
             case {"event": "started", "name": name}:
                 self._does(name, "is thinking")
             case {"event": "chunk", "name": name}:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import click
 
@@ -82,7 +85,26 @@ GROUPS = {
 ALSO = {"list": "ls"}  # other names of commands
 
 
+@contextmanager
+def _until_nobody_reads() -> Iterator[None]:
+    """Whoever read our output has seen enough (`| head -1`), which is no failure, as click would have it."""
+    try:
+        yield
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        raise click.exceptions.Exit(0) from None
+
+
 class LazyGroup(click.Group):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with _until_nobody_reads():  # it may print the help
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _until_nobody_reads():
+            return super().invoke(ctx)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -123,7 +145,8 @@ def main() -> None:
     except click.exceptions.Exit as exit:
         sys.exit(exit.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
+        with suppress(BrokenPipeError):
+            error.show()
         sys.exit(error.exit_code)
     except click.ClickException as error:
         from agent_worker.cli.mistakes import explained
@@ -137,9 +160,6 @@ def main() -> None:
 
         complain(pointed(error, sys.argv[1:]))
         sys.exit(1 if isinstance(error, BackendFailure) else 2)  # what was asked for is well-formed, and failed
-    except BrokenPipeError:  # whoever read our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except OSError as error:
         from agent_worker.cli.output import complain
 

@@ -50,7 +50,11 @@ def relay(pass_on: Callable[[Any], None], *, prepare: Callable[[dict[str, Any]],
         except ValueError:
             write({"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "not JSON"}})
             continue
-        if not isinstance(message, dict) or message.get("method") not in _LONG:
+        if not isinstance(message, dict):
+            told = "send one message at a time: there are no batches in this protocol"
+            write({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": told}})
+            continue
+        if message.get("method") not in _LONG:
             pass_on(message)
             continue
         prepare(message)

@@ -97,13 +97,13 @@ def peek(address: str | None, to: str | None, count: int, follow: bool, as_json:
     events = stream("GET", "/events", at=at, project=here()) if follow else iter(())
     lines = call("GET", "/messages", at=at, limit=count, last=True, held=True, project=here())
     for line in lines:
-        click.echo(json.dumps(line)) if as_json else _tell(line)
+        click.echo(json.dumps(line)) if as_json else _tell(line, at)
     if not as_json and not follow:
         under_way = _tell_under_way(at)
         if not lines and not under_way:
             echo("nothing has been said here yet")
     if follow:
-        _follow(events, since=lines[-1]["seq"] if lines else 0, as_json=as_json)
+        _follow(events, at, since=lines[-1]["seq"] if lines else 0, as_json=as_json)
 
 
 @click.command()
@@ -138,16 +138,16 @@ def _tell_under_way(at: str) -> int:
     direct = [work for work in queue if work["workspace"] is None]
     for work in direct:
         text = f"{work['text']} ({told(work['state'])})"
-        _tell({"at": work["queued_at"], "sender": work["sender"], "text": text})
+        _tell({"at": work["queued_at"], "sender": work["sender"], "text": text}, at)
     return len(direct)
 
 
-def _follow(events: Iterator[ServerEvent], *, since: int, as_json: bool) -> None:
+def _follow(events: Iterator[ServerEvent], at: str, *, since: int, as_json: bool) -> None:
     from agent_worker.cli.console import Console  # `send` does without
     from agent_worker.cli.live import LiveView
 
     with Console() as console:
-        view = LiveView(console)
+        view = LiveView(console, at)
         for event in console.happenings(events):
             if not isinstance(event, ServerEvent):
                 view.tick()
@@ -158,24 +158,24 @@ def _follow(events: Iterator[ServerEvent], *, since: int, as_json: bool) -> None
             console.say(json.dumps(record)) if as_json else view.show(record)
 
 
-def _tell(line: dict[str, Any]) -> None:
-    at = datetime.fromtimestamp(line["at"] / 1e6).strftime("%H:%M")
-    head, *rest = _lines(line) or [""]
-    echo(f"{paint(at, 'bright_black')} {paint(clean(line['sender']), 'cyan', bold=True)} {_mark(line)}{head}")
+def _tell(line: dict[str, Any], at: str) -> None:
+    time = datetime.fromtimestamp(line["at"] / 1e6).strftime("%H:%M")
+    head, *rest = _lines(line, at) or [""]
+    echo(f"{paint(time, 'bright_black')} {paint(clean(line['sender']), 'cyan', bold=True)} {_mark(line)}{head}")
     for more in rest:
         echo(f"      {more}")
 
 
-def _lines(line: Mapping[str, Any]) -> list[str]:
+def _lines(line: Mapping[str, Any], at: str) -> list[str]:
     """A message as lines: on a terminal drawn and wrapped, the first of them behind the name."""
     columns = terminal_columns()
     if columns is None:
-        return clean(for_people(line)).splitlines()
+        return clean(for_people(line, at)).splitlines()
     from agent_worker.cli.prose import drawn
     from agent_worker.cli.wrapping import cells
 
     first = cells(clean(f"hh:mm {line['sender']} {'[taken back] ' if line.get('held') else ''}"))
-    return drawn(for_people(line), columns - 7, first=first - 6)
+    return drawn(for_people(line, at), columns - 7, first=first - 6)
 
 
 def _mark(line: dict[str, Any]) -> str:

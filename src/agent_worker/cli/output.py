@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -62,12 +63,16 @@ def paint_state(state: str, waiting: Mapping[str, Any] | None = None) -> str:
 
 
 def complain(error: AgentWorkerError) -> None:
-    """Say what went wrong, and what to do; where JSON was asked for, as JSON where the answer would have stood."""
-    if "--json" in sys.argv[1:]:
-        return tell_json({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
-    echo(clean(f"error: {error.message}"), err=True)
-    if error.hint and error.hint not in error.message:
-        echo(clean(f"  hint: {error.hint}"), err=True)
+    """Say what went wrong, and what to do; where JSON was asked for, as JSON where the answer would have stood.
+
+    Where it cannot be written, the exit code says it alone.
+    """
+    with suppress(OSError):
+        if "--json" in sys.argv[1:]:
+            return tell_json({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
+        echo(clean(f"error: {error.message}"), err=True)
+        if error.hint and error.hint not in error.message:
+            echo(clean(f"  hint: {error.hint}"), err=True)
 
 
 def as_json_option(command: F) -> F:
@@ -85,10 +90,14 @@ def tell(sentence: str, as_json: bool, **facts: Any) -> None:
     tell_json({**facts, "told": sentence}) if as_json else echo(clean(sentence))
 
 
-def for_people(message: Mapping[str, Any]) -> str:
-    """The text of a message, without what tells members of a team how they vote: a person has other ways."""
+def for_people(message: Mapping[str, Any], at: str) -> str:
+    """The text of a message in the channel `at`: where members of a team are told a tool, a person reads a command."""
     text = str(message["text"])
-    return text.partition("\nTo vote: team_vote(")[0] if message.get("kind") == "proposal" else text
+    if message.get("kind") == "proposal":
+        return text.partition("\nTo vote: team_vote(")[0]
+    if id := message.get("resource"):
+        return text.replace(f"resource_read {id}", f"agent-worker resource read @{at.rpartition('@')[2]} {id[:12]}")
+    return text
 
 
 def tell_json(value: object) -> None:

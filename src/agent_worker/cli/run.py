@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -76,7 +77,7 @@ def run(
         sys.exit(run_agent(workflow, events, as_json=as_json))
     _tell_unknown(message, begun["members"])
     with kept_if_it_ends(f"agent-worker peek @{begun['workflow']}"):
-        outcome = _lines_of_json(events) if as_json else _watched(console, events, begun["workflow"], verbose=verbose)
+        outcome = _lines_of_json(events) if as_json else _watched(console, events, begun["workflow"], given, verbose)
     if outcome.get("state") == "waiting":
         tell_waiting(outcome, bool(outcome["waits_for"]), f"agent-worker peek @{begun['workflow']}")
         sys.exit(WAITS)
@@ -102,9 +103,11 @@ def _lines_of_json(events: Iterator[ServerEvent]) -> Mapping[str, Any]:
     return record
 
 
-def _watched(console: Console, events: Iterator[ServerEvent], name: str, *, verbose: bool) -> Mapping[str, Any]:
+def _watched(
+    console: Console, events: Iterator[ServerEvent], name: str, given: Sequence[str], verbose: bool
+) -> Mapping[str, Any]:
     with console:
-        view = LiveView(console, verbose=verbose)
+        view = LiveView(console, f"@{name}", verbose=verbose)
         try:
             outcome = follow(console, events, view.show, view.tick)
         except KeyboardInterrupt:
@@ -114,7 +117,8 @@ def _watched(console: Console, events: Iterator[ServerEvent], name: str, *, verb
             with suppress(NotRunning):  # the daemon may have seen that we left
                 call("DELETE", f"/workflows/{part(name)}", project=here())
             console.tell(f"{name} was stopped: nobody is working there now. What was said: agent-worker peek @{name}")
-            console.tell(f"to start it so that it carries on without you: agent-worker start {name}")
+            again = shlex.join(["agent-worker", "start", name, *given])
+            console.tell(f"to start it so that it carries on without you: {again}")
             raise
         if outcome.get("event") == "left":
             console.tell(
@@ -278,12 +282,13 @@ def _which(workflow: str | None, rest: tuple[str, ...]) -> tuple[str, tuple[str,
     """The only workflow of the project when none is named; then what follows is for it."""
     if workflow is not None and not workflow.startswith("-"):
         return workflow, rest
-    known = [found["name"] for found in call("GET", "/workflows", project=here())]
+    known = {found["name"]: found["command"] for found in call("GET", "/workflows", project=here())}
     if len(known) != 1:
         if not known:
             raise BadInput("there is no workflow in this project yet", hint="agent-worker init")
-        raise BadInput("say which workflow", hint=f"agent-worker run {known[0]} (workflows here: {', '.join(known)})")
-    return known[0], rest if workflow is None else (workflow, *rest)
+        first = next(iter(known.values()))
+        raise BadInput("say which workflow", hint=f"{first} (workflows here: {', '.join(known)})")
+    return next(iter(known)), rest if workflow is None else (workflow, *rest)
 
 
 def _tagged(workflow: str, tag: str) -> tuple[str, str]:

@@ -184,8 +184,8 @@ def _teams(found: dict[str, Any], *, first: bool) -> None:
     ]
     begun = {WorkspaceName.parse(i["name"]).workflow for i in found["instances"]}
     rows += [
-        (f"@{name}", "not started", "0", "", f"agent-worker run {name}")
-        for name in found["workflows"]
+        (f"@{name}", "not started", "0", "", command)
+        for name, command in found["workflows"].items()
         if name not in begun
     ]
     rows += [(f"@{name}", told("broken"), "0", "", why) for name, why in found["broken"].items()]

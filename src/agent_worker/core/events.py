@@ -112,6 +112,7 @@ class Posted(Event):
     kind: str = "message"
     mentions: tuple[str, ...] = ()
     proposal: int | None = None  #: the number of the one it announces, or whose end it tells
+    resource: str | None = None  #: where the whole text is, when it was long
 
     def as_stored(self) -> str:
         return '{"event": "message"}'

@@ -36,8 +36,8 @@ class Signature:
     Made when it is first asked for: there are some two hundred, and a process needs few of them.
     """
 
-    def __init__(self, function: Callable[..., Any], *, skip: int) -> None:
-        self.name = function.__name__
+    def __init__(self, function: Callable[..., Any], *, skip: int, name: str = "") -> None:
+        self.name = name or function.__name__  #: as its callers know it
         self._function = function
         self._skip = skip
 

@@ -27,7 +27,8 @@ NOTIFY = f"select pg_notify('{CHANNEL}', :last)"
 LAST_NUMBER = "select numbered from event_count"
 #: What other hosts have told, with the messages that the records leave out.
 TOLD_BY_OTHERS = """
-select e.id, e.project, e.workspace, e.record, m.seq, m.id as message, m.sender, m.text, m.kind, m.mentions, m.proposal
+select e.id, e.project, e.workspace, e.record, m.seq, m.id as message, m.sender, m.text, m.kind, m.mentions,
+       m.proposal, m.resource
   from event e left join message m on m.project = e.project and m.workspace = e.workspace and m.seq = e.seq
  where e.id > :after and e.id < :before order by e.id limit :most"""
 
@@ -50,6 +51,7 @@ def of_another_host(row: Row) -> Event | None:
         kind=row["kind"],
         mentions=tuple(json.loads(row["mentions"])),
         proposal=row["proposal"],
+        resource=row["resource"],
     )
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.backends.programs.program import owner_of
 from agent_worker.backends.programs.sessions import forget_sessions
 from agent_worker.core.address import canonical, check_name, check_no_secret
-from agent_worker.core.errors import NotFound, Refused
+from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Problem, Refused
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.loading import agent_in, agent_of
@@ -26,6 +27,7 @@ from agent_worker.files.root import Root
 from agent_worker.files.swap import Conflict
 from agent_worker.memory.edits import rewrite
 from agent_worker.service.agents import AgentView, agent_info, queue_of
+from agent_worker.service.look_ahead import wrong_in_agent
 from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -65,7 +67,7 @@ async def agent_create(
         raise Refused(f"there is already an agent {name}", hint=f"agent-worker agent info {name}")
     soul = {key: value for key, value in (("role", role), ("expertise", expertise)) if value}
     text = _written(name, quick, soul, backend=backend, model=model, system=system)
-    definition = agent_in(text, file=f"agent {name}")
+    definition = await asyncio.to_thread(_given, text, loaded.project.root, name)
     before = await service.read(loaded, agent_rows.known, name)
     found = ""
     if stays:
@@ -88,6 +90,27 @@ async def agent_create(
     else:
         await service.add_quick(loaded, definition)
     return replace((await agent_info(service, name, project=str(loaded.project.root))).agent, found=found)
+
+
+def _given(text: str, root: Path, name: str) -> AgentDefinition:
+    """The agent that a command describes. What `validate` would find wrong in its file is not written into one."""
+    file = f"{AGENTS}/{name}.yaml"
+    try:
+        agent = agent_in(text, file=file)
+    except DefinitionError as error:
+        raise _unsaved(error.problems) from None
+    if wrong := wrong_in_agent(agent, root / file, root, parse_source(text, file=file)):
+        raise _unsaved(wrong)
+    return agent
+
+
+def _unsaved(problems: Sequence[Problem]) -> BadInput:
+    """What is wrong with values that a command gave: they are in no file yet, so `validate` would find nothing."""
+    told = "\n".join(str(each).partition(": ")[2] for each in problems)
+    fields = {each.field for each in problems}
+    listed = {"backend": "agent-worker backends", "model": "agent-worker providers"}
+    hint = listed.get(fields.pop(), "") if len(fields) == 1 else ""
+    return BadInput(told, hint=hint or "every key is explained in: agent-worker schema agent")
 
 
 def _folder_of(root: Root, folder: str) -> str:
@@ -180,11 +203,25 @@ async def agent_edit(service: Service, name: str, changes: dict[str, Any], proje
 
     def changed(text: str) -> str:
         after = rewritten(text, changes, file=file)
-        _approve_new(service, root, before, agent_of(parse_source(after, file=file), root / file, root=root))
+        try:
+            agent, wrong = _read(after, file, root)
+        except DefinitionError as error:
+            _read(text, file, root)  # what was wrong with the file before is told as such
+            raise _unsaved(error.problems) from None
+        if new := [each for each in wrong if each.field.partition("[")[0].partition(".")[0] in changes]:
+            raise _unsaved(new)
+        _approve_new(service, root, before, agent)
         return after
 
     await asyncio.to_thread(rewrite, Root(root), file, changed)
     return (await agent_info(service, found, project=str(root))).agent
+
+
+def _read(text: str, file: str, root: Path) -> tuple[AgentDefinition, list[Problem]]:
+    """The agent that this text would define, and what could not work in it."""
+    source = parse_source(text, file=file)
+    agent = agent_of(source, root / file, root=root)
+    return agent, wrong_in_agent(agent, root / file, root, source)
 
 
 def _approve_new(service: Service, root: Path, before: AgentDefinition, after: AgentDefinition) -> None:

@@ -105,7 +105,7 @@ def operation(method: str, path: str, *, tool: str = "") -> Callable[[F], F]:
             method=method,
             path=path,
             description=inspect.getdoc(function) or "",
-            signature=Signature(function, skip=1),
+            signature=Signature(function, skip=1, name=tool),
             returns=get_type_hints(function, include_extras=True)["return"],
             function=function,
             tool=tool,

@@ -23,6 +23,7 @@ from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.service.workflows import Running, instances_list
 from agent_worker.trust.powers import powers_of
+from agent_worker.workflows.values import run_line
 
 Template = Literal["review", "triage", "research", "debate"]
 
@@ -42,7 +43,7 @@ class Status:
     project: ProjectSummary
     agents: list[AgentView]
     instances: list[Running]
-    workflows: list[str]  #: those that files define, running or not
+    workflows: dict[str, str]  #: those that files define, running or not, each with the command that runs it
     broken: dict[str, str]  #: workflows whose file cannot be used, with what is wrong
     waiting: int  #: items in the person's inbox
     disk: FreeSpace
@@ -73,7 +74,7 @@ async def status(service: Service, project: str | None = None) -> Status:
         project=_summary(loaded.project),
         agents=await agents_list(service, project),
         instances=await instances_list(service, project),
-        workflows=sorted(loaded.project.workflows),
+        workflows={name: run_line(each) for name, each in sorted(loaded.project.workflows.items())},
         broken={name: in_lines(wrong) for name, wrong in sorted(loaded.project.broken_workflows.items())},
         waiting=len(await inbox_list(service, project)),
         disk=service.runtime.space.look(),
@@ -126,7 +127,7 @@ def _set_up(root: Path, template: str, backend: str, model: str | None) -> tuple
         root.mkdir(exist_ok=True)
         written, kept = write_team(template, root, backend, model)
     if not written:
-        raise Refused("everything is already there", hint=f"agent-worker run {template}")
+        raise Refused("everything is already there", hint="to see how to run it: agent-worker ls")
     return written, kept
 
 

@@ -29,7 +29,7 @@ from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.quiet import QuietWatch
 from agent_worker.workflows.start import Start
 from agent_worker.workflows.summary import Summary
-from agent_worker.workflows.values import MODEL, PARAMS
+from agent_worker.workflows.values import MODEL, PARAMS, run_line
 from agent_worker.workspaces import member_rows, workspace_rows, workspace_state
 from agent_worker.workspaces.documents import first_document
 
@@ -67,6 +67,7 @@ class Workflow:
     file: str
     members: list[str]
     params: list[dict[str, Any]]
+    command: str = ""  #: that runs it, with an example for each parameter it needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +254,7 @@ def _kept_as(file: str, root: Path) -> str:
 def _workflow(found: FoundWorkflow) -> Workflow:
     params = [param.model_dump(mode="json") for param in found.definition.params]
     file = str(found.fetched.remote) if found.fetched else found.file
-    return Workflow(found.definition.name, file, list(found.definition.agents), params)
+    return Workflow(found.definition.name, file, list(found.definition.agents), params, run_line(found.definition))
 
 
 def _instances(tx: Transaction, waits: Mapping[str, Waiting]) -> list[Running]:

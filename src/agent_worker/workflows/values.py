@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -47,9 +48,21 @@ def _params(workflow: WorkflowDefinition, given: Mapping[str, str]) -> dict[str,
     if missing:
         raise BadInput(
             f"{workflow.name} needs the parameter {', '.join(missing)}",
-            hint=f"agent-worker run {workflow.name} -- --{missing[0]} …",
+            hint=run_line(workflow, given),
         )
     return {param.name: _param_text(param, given.get(param.name)) for param in workflow.params}
+
+
+def run_line(workflow: WorkflowDefinition, given: Mapping[str, str] | None = None) -> str:
+    """The command that runs a workflow as it stands here: what it needs and was not given, in the words of its file."""
+    values = {param.name: _example(param) for param in workflow.params if param.required} | dict(given or {})
+    flags = {param.name for param in workflow.params if param.type == "boolean"}
+    words = [word for name, value in values.items() for word in (f"--{name}", *([] if name in flags else [value]))]
+    return shlex.join(["agent-worker", "run", workflow.name, *(["--", *words] if words else [])])
+
+
+def _example(param: Param) -> str:
+    return "1" if param.type in ("integer", "number") else param.description or "…"
 
 
 def _param_text(param: Param, given: str | None) -> str:

@@ -68,6 +68,7 @@ class Message:
             kind=self.kind,
             mentions=self.mentions,
             proposal=self.proposal,
+            resource=self.resource,
         )
 
 

@@ -24,6 +24,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from starlette.applications import Starlette
+from starlette.responses import JSONResponse
 
 from agent_worker.agents.supervisor import Working
 from agent_worker.backends.backend import Suspended
@@ -89,7 +90,10 @@ class _Transport:
         if scope["type"] == "lifespan":
             return await self._life(scope, receive, send)
         first = await receive()
-        wants_progress = b'"progressToken"' in first.get("body", b"")
+        body = first.get("body", b"")
+        if body and not first.get("more_body") and (wrong := _wrong_with(body)):
+            return await _refusal(wrong)(scope, receive, send)
+        wants_progress = b'"progressToken"' in body
         manager = self._streaming if wants_progress else self._plain
         await manager.handle_request(scope, _again(first, receive), send)
 
@@ -97,6 +101,30 @@ class _Transport:
     async def _running(self, _: Starlette) -> AsyncIterator[None]:
         async with self._plain.run(), self._streaming.run():
             yield
+
+
+def _wrong_with(body: bytes) -> str:
+    """Why this is no message of the protocol, in a sentence: the library would recite the fields of its models."""
+    try:
+        message = json.loads(body)
+    except ValueError:
+        return ""  # that it says itself
+    if isinstance(message, list):
+        return "send one message at a time: there are no batches in this protocol"
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+        return 'a message is an object that says "jsonrpc": "2.0"'
+    if not isinstance(message.get("id", 0), str | int | float | None):
+        return "the id of a message is a text or a number"
+    if "result" in message or "error" in message:
+        return ""
+    if not isinstance(message.get("method"), str):
+        return "a request names its method, such as tools/list"
+    return "" if isinstance(message.get("params", {}), dict | None) else "params must be an object"
+
+
+def _refusal(wrong: str) -> JSONResponse:
+    error = {"code": wire.INVALID_REQUEST, "message": wrong}
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, status_code=400)
 
 
 def _again(first: Message, receive: Receive) -> Receive:

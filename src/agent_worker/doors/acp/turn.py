@@ -225,13 +225,9 @@ class AcpTurn:
 
     async def _whole(self, record: Mapping[str, Any]) -> str:
         """A long message of a member, with all that it says."""
-        if "resource_read " not in record["text"]:
+        if record["resource"] is None:
             return str(record["text"])
-        where = {"at": self._place.at, "project": self._place.project, "since": record["seq"] - 1, "limit": 1}
-        (line,) = await self._daemon.call("read", where)
-        if line.get("resource") is None:
-            return str(record["text"])
-        kept = {"at": self._place.at, "id": line["resource"], "project": self._place.project}
+        kept = {"at": self._place.at, "id": record["resource"], "project": self._place.project}
         with suppress(AgentWorkerError):
             return str((await self._daemon.call("resource_get", kept))["text"])
         return str(record["text"])
