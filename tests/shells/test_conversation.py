@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -470,6 +471,18 @@ def test_a_vote_of_members_is_told_to_people_without_what_members_type(terminal:
     seen = terminal.shows("peek", f"@{name}", columns=60)
     assert "Voters: judge" in " ".join(seen.split())
     assert "team_vote" not in seen
+
+
+def test_a_long_text_is_told_to_people_with_the_command_that_prints_it(terminal: Terminal) -> None:
+    member = {"backend": "mock", "script": [{"say": f"{'a long story. ' * 400}The end."}]}
+    name = workflow(terminal, "tale", {"agents": {"host": member}, "kickoff": "@host begin"})
+    ran = terminal.says("run", name, "--tag", "one")
+    (command,) = set(re.findall(r"agent-worker (resource read @tale:one [0-9a-f]{12})\b", ran))
+    assert "resource_read" not in ran
+    assert terminal.says(*command.split()).endswith("The end.\n")
+    terminal.says("start", f"{name}:two", "--background")
+    assert eventually(lambda: "agent-worker resource read @tale:two " in terminal.says("peek", f"@{name}:two"))
+    assert "resource_read" not in terminal.says("peek", f"@{name}:two")
 
 
 def test_what_is_not_answered_yet_is_shown_on_a_terminal_too(terminal: Terminal) -> None:

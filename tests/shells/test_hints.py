@@ -13,7 +13,6 @@ import pytest
 from tests.patience import eventually
 from tests.shells.served import WORKFLOW, Served, served
 from tests.shells.terminal import Terminal
-from tests.shells.test_json import commands
 from tests.teams import write_project
 
 SOURCE = Path(__file__).parents[2] / "src" / "agent_worker"
@@ -38,22 +37,6 @@ def hinted(text: str) -> list[list[str]]:
     """The commands in what was printed, as words."""
     found = re.findall(r"agent-worker ((?:[^\s`;,()]|(?<=\w)\s(?=[-@\w\"…]))+)", text)
     return [shlex.split(each.strip(" .").replace("…", "hello")) for each in found]
-
-
-def test_every_command_that_our_texts_name_exists() -> None:
-    """In hints, in sentences and on the page: `agent-worker WORD [WORD]` is something one can type."""
-    known = {name for name, _ in commands()}
-    prose = {"again", "as", "is", "made", "with"}  # of the product, not of a command
-    groups = {name.split()[0] for name in known if " " in name} | {"context", "schedule"}
-    wrong = []
-    for file in sorted(SOURCE.rglob("*.py")):
-        for first, second in re.findall(r"agent-worker ([a-z]+)(?: ([a-z]+))?", file.read_text()):
-            is_command = first in {name.split()[0] for name in known}
-            is_whole = first not in groups or not second or first in known or f"{first} {second}" in known
-            if first in prose or (is_command and is_whole):
-                continue
-            wrong.append(f"{file.relative_to(SOURCE)}: agent-worker {first} {second}")
-    assert wrong == []
 
 
 def test_no_hint_has_a_word_in_it_that_one_must_replace_first() -> None:
@@ -205,6 +188,13 @@ SITUATIONS = [
     ([], "runs -n -1"),
     ([], "init --model antropic/claude"),
     ([["start", "review", "--background"], ["pause", "@review"]], "run review"),
+    ([], "agent create carol --backend nosuch"),
+    ([], "agent create carol --model gpt-4o"),
+    ([], "new carol --model antropic/claude"),
+    ([], "agent edit alice backend=nosuch"),
+    ([], "agent edit alice tools=[nosuch]"),
+    ([], "agent edit alice name=zed"),
+    ([], "agent delete nobody"),
 ]
 
 
@@ -234,6 +224,38 @@ def test_a_workflow_that_was_never_run_is_listed_with_the_command_that_runs_it(t
     row = next(line for line in terminal.says("ls").splitlines() if line.startswith("@fresh"))
     assert "not started" not in row
     flow.unlink()
+
+
+def test_what_a_command_gives_an_agent_is_checked_as_a_file_is_and_changes_nothing(terminal: Terminal) -> None:
+    file = terminal.daemon.project / ".agents" / "alice.yaml"
+    before = file.read_text()
+    for typed in ("agent edit alice tools=[no]", "agent edit alice model=gpt-4o backend=sdk", "new kim -m nosuch/x"):
+        told = terminal.run(*typed.split()).stderr
+        assert "validate" not in told, told  # it would find nothing
+        assert not re.search(r":\d+:\d+:", told), told  # nor is there a line
+    assert file.read_text() == before
+    assert "kim" not in terminal.says("agent", "list")
+
+
+def test_a_workflow_that_needs_something_is_listed_and_refused_with_a_line_that_runs_it(terminal: Terminal) -> None:
+    flow = terminal.daemon.project / ".workflows" / "needy.yaml"
+    flow.write_text(
+        """
+        params:
+          - { name: topic, required: true, description: What it's about }
+          - { name: n, type: integer, required: true }
+        agents: { ann: { backend: mock } }
+        kickoff: "@ann ${{ params.topic }}"
+        """
+    )
+    try:
+        row = next(line for line in terminal.says("ls").splitlines() if line.startswith("@needy"))
+        line = row[row.index("agent-worker run") :]
+        assert shlex.split(line)[3:] == ["--", "--topic", "What it's about", "--n", "1"]
+        assert f"  hint: {line}\n" in terminal.run("run", "needy").stderr
+        assert "What it's about" in terminal.says(*shlex.split(line)[1:])
+    finally:
+        flow.unlink()
 
 
 def test_explain_alone_is_about_the_newest_run(terminal: Terminal) -> None:

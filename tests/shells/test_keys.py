@@ -67,7 +67,7 @@ async def test_work_without_a_key_waits_says_what_to_type_and_goes_on_once_it_is
         assert await inbox(terminal) == []
         listed = await told(terminal, "key", "list")
         doctor = (await asyncio.to_thread(terminal.run, "doctor")).stdout
-        assert listed == "OPENAI_API_KEY (openai): from the store (agent-worker key set)\n"
+        assert listed == "OPENAI_API_KEY (openai): from the store\n"
         assert "keys: OPENAI_API_KEY, from the store" in doctor
         assert await told(terminal, "key", "remove", "openai") == "OPENAI_API_KEY is no longer stored\n"
         await told(terminal, "send", "alice", "again")

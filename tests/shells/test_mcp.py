@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -59,6 +60,34 @@ async def test_the_persons_ai_talks_with_agents_in_both_eras(door: Door, era: st
         assert wrong.is_error
         assert "there is no agent carol" in text_of(wrong)
         assert "alice, bob" in text_of(wrong)
+
+
+async def test_an_argument_that_is_wrong_is_told_by_the_name_of_the_tool(door: Door) -> None:
+    async with door.client(ADMIN) as client:
+        wrong = await client.call_tool("agent_ask", {"agnet": "alice"})
+    assert "there is no argument agnet (agent_ask takes: agent, message, " in text_of(wrong)
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ('[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', "one message at a time"),
+        ("42", "a message is an object"),
+        ('{"id": 1, "method": "ping"}', "a message is an object"),
+        ('{"jsonrpc": "2.0", "id": 1}', "names its method"),
+        ('{"jsonrpc": "2.0", "id": 1, "method": 7}', "names its method"),
+        ('{"jsonrpc": "2.0", "id": {}, "method": "ping"}', "the id of a message"),
+        ('{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": 7}', "params must be an object"),
+    ],
+)
+async def test_what_is_no_message_is_refused_in_a_sentence(door: Door, body: str, told: str) -> None:
+    headers = {"authorization": f"Bearer {ADMIN}", "accept": "application/json, text/event-stream"}
+    headers |= {"content-type": "application/json"}
+    async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE) as http:
+        answer = await http.post(f"http://127.0.0.1:{door.port}/mcp", content=body)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"], "\n" in error["message"]) == (400, -32600, False)
+    assert told in error["message"]
 
 
 @asynccontextmanager

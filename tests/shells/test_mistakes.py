@@ -124,3 +124,18 @@ def test_a_closed_output_is_no_error(tmp_path: Path) -> None:
     line = f"{us} validate >&- && {us} nosuch 2>&-; echo $?"
     done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("2\n", "")
+
+
+@pytest.mark.parametrize(
+    ("typed", "code"),
+    [("--help", 0), ("run --help", 0), ("schema agent", 0), ("validate --json", 0), ("nosuch", 2), ("", 2)],
+)
+def test_whoever_reads_no_further_has_seen_enough(typed: str, code: int, tmp_path: Path) -> None:
+    """As with `| head -1`; what went wrong is told by the exit code all the same."""
+    read, write = os.pipe()
+    os.close(read)
+    line = [sys.executable, "-m", "agent_worker.cli", *typed.split()]
+    try:
+        assert subprocess.run(line, cwd=tmp_path, stdout=write, stderr=write, check=False).returncode == code
+    finally:
+        os.close(write)

@@ -24,7 +24,7 @@ def chosen_for_one(command: str, backend: str | None, model: str | None) -> tupl
     which = next(iter(installed()), "mock")
     raise BadInput(
         "it needs a model or a coding program, and there is no key of a model provider",
-        hint=f"{command} --backend {which}; or a key, and then again: agent-worker key set",
+        hint=f"{command} --backend {which}; or a key, and then again: agent-worker key set anthropic",
     )
 
 

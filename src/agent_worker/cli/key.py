@@ -14,7 +14,7 @@ from agent_worker.core.provider_variables import KEYS, key_variable
 from agent_worker.core.text import plural
 
 SOURCES = {
-    "stored": "the store (agent-worker key set)",
+    "stored": "the store",
     "project": "the .env of this project",
     "daemon": "the environment of the daemon",
     "client": "the environment of a command, until the daemon ends",

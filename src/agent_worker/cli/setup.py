@@ -51,7 +51,7 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
     if backend == "mock":
         echo("\nThe agents are mock agents: they play what their files say, and cost nothing. To see how it works:")
         echo(f"  {TEMPLATES[template]}")
-        echo("Then make them real, with a key (agent-worker key set) or a coding program you have:")
+        echo("Then make them real, with a key (agent-worker key set anthropic) or a coding program you have:")
         echo(f"  agent-worker init{_named(template)} --model {next(iter(KEYS.values()))}")
         echo(f"  agent-worker init{_named(template)} --backend {PROGRAMS[0]}")
     else:
@@ -178,7 +178,8 @@ def _keys() -> Check:
         found = call("GET", "/keys", project=here()) if find() else keys_of_a_start()
     except AgentWorkerError as error:
         return "keys", False, error.message, error.hint
-    return "keys", True, "; ".join(map(told, found)) or "none; mock agents need none (agent-worker key set)", ""
+    none = "none; mock agents need none (agent-worker key set anthropic)"
+    return "keys", True, "; ".join(map(told, found)) or none, ""
 
 
 def _programs() -> list[Check]:

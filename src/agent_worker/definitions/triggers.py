@@ -57,7 +57,7 @@ class Trigger(Block):
     """A webhook, reached as /hooks/PROJECT/NAME, and what it does here."""
 
     secret: Annotated[str, AfterValidator(_secret)] = Field(
-        description="the variable that holds the secret it is signed with, with a $; `agent-worker key set` stores it",
+        description="the variable that holds the secret it is signed with, with a $; `key set` stores it",
         examples=["$GITHUB_SECRET"],
     )
     signed: Literal["github", "gitlab", "generic"] = Field(

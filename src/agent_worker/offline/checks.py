@@ -74,13 +74,13 @@ def database(*, fix: bool) -> Check:
             return Check("database", True, "there is none yet")
         return Check("database", True, f"whole, {amount(path.stat().st_size)}")
     if not fix:
-        cure = "agent-worker stop --all, then agent-worker doctor --fix; a backup is put back by agent-worker restore"
+        cure = "agent-worker stop --all, then agent-worker doctor --fix; for a backup: agent-worker restore --help"
         return Check("database", False, f"damaged: {wrong}", cure)
     try:
         complete, told = recovered()
     except AgentWorkerError as error:
         return Check("database", False, error.message, error.hint)
-    cure = "look through it, or put a backup back: agent-worker restore; it is whole now, and the daemon starts again"
+    cure = "look through it, or use a backup (agent-worker restore --help); it is whole now: the daemon starts again"
     return Check("database", complete, f"was damaged; {told}", cure)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -198,7 +199,8 @@ async def agent_edit(service: Service, name: str, changes: dict[str, Any], proje
     root, before = loaded.project.root, loaded.project.agents[found]
     if "name" in changes:
         raise Refused(
-            "an agent's name is its identity: it cannot be changed", hint=f"agent-worker agent create --from {found}"
+            "an agent's name is its identity: it cannot be changed",
+            hint=f"make another one like it: {_create_line(str(changes['name']), before)}",
         )
 
     def changed(text: str) -> str:
@@ -215,6 +217,12 @@ async def agent_edit(service: Service, name: str, changes: dict[str, Any], proje
 
     await asyncio.to_thread(rewrite, Root(root), file, changed)
     return (await agent_info(service, found, project=str(root))).agent
+
+
+def _create_line(name: str, like: AgentDefinition) -> str:
+    """The command that makes an agent of this name with the same backend and model."""
+    model = ["--model", like.model] if like.model else []
+    return shlex.join(["agent-worker", "agent", "create", name, "--backend", like.backend, *model])
 
 
 def _read(text: str, file: str, root: Path) -> tuple[AgentDefinition, list[Problem]]:

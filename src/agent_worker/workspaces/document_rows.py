@@ -348,7 +348,8 @@ def revised(tx: Transaction, workspace: str, name: str, n: int) -> tuple[str, st
     """The texts before and after one revision."""
     after = tx.one(_REVISION, workspace=workspace, name=name, n=n)
     if after is None:
-        raise NotFound(f"{name} has no revision {n}", hint=f"agent-worker doc read {name}")
+        last = len(revisions(tx, workspace, name))
+        raise NotFound(f"{name} has no revision {n}", hint=f"they are numbered from 1 to {last}")
     before = tx.one(_REVISION, workspace=workspace, name=name, n=n - 1)
     return (_unfolded(tx, before)["text"] if before else ""), _unfolded(tx, after)["text"]
 

@@ -96,7 +96,7 @@ class Program:
     def enter(self, run: str) -> ToolEndpoint:
         """Open the way to our tools for this run."""
         if self.program_host.tool_access is None:
-            raise Permanent(f"{self.backend} reaches our tools through the daemon", hint="agent-worker ask …")
+            raise Permanent(f"{self.backend} reaches our tools through the daemon", hint="agent-worker chat")
         return self.program_host.tool_access.open(run)
 
     def binary(self, *names: str, install: str = "") -> str:
