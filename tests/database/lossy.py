@@ -1,20 +1,22 @@
-"""A wire to PostgreSQL that breaks at the worst moment: in a commit, before the server hears of it or after."""
+"""A wire to PostgreSQL that breaks at the worst moment: in a commit, before the server hears of it or after, or
+when we look at what others told."""
 
 from __future__ import annotations
 
 import select
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
-Loses = Literal["", "request", "answer"]
+Loses = Literal["", "request", "answer", "look"]
 
 
 class LossyWire:
-    """Passes everything on, but for one commit: it loses the request, or the answer, and cuts the connection."""
+    """Passes everything on, but for one thing, which it loses, and cuts the connection."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -22,7 +24,8 @@ class LossyWire:
         self._listener = socket.create_server(("127.0.0.1", 0))
         port = self._listener.getsockname()[1]
         self.url = urlunsplit(parts._replace(netloc=f"{parts.username}@127.0.0.1:{port}"))
-        self.loses: Loses = ""  #: of the next commit
+        self.loses: Loses = ""  #: the request or the answer of the next commit, or the next look
+        self.before_cut: Callable[[], None] = lambda: None  #: done when it is lost, before the connection is cut
         self.lost = 0
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
@@ -53,9 +56,11 @@ class LossyWire:
         data = source.recv(65536)
         asked = from_client and b"commit" in data.replace(b"synchronous_commit", b"")
         done = not from_client and b"COMMIT\0" in data
-        if (self.loses == "request" and asked) or (self.loses == "answer" and done):
+        looks = from_client and b"from event e left join" in data
+        if (self.loses, True) in (("request", asked), ("answer", done), ("look", looks)):
             self.loses = ""
             self.lost += 1
+            self.before_cut()
             return False
         target.sendall(data)
         return bool(data)

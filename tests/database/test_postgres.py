@@ -16,6 +16,7 @@ from tests import stored
 from tests.database.doors import new_project
 from tests.database.lossy import Loses, LossyWire
 from tests.database.test_contract import accept, tell
+from tests.hosts.wire import open_wire
 from tests.needs import skip_without
 from tests.patience import eventually, until
 from tests.postgresql import Cluster, open_cluster, programs
@@ -23,7 +24,7 @@ from tests.postgresql import Cluster, open_cluster, programs
 from agent_worker.core import failpoints
 from agent_worker.core.errors import BadInput, Refused, StorageFault, Unreachable
 from agent_worker.core.events import Bus
-from agent_worker.database import postgres
+from agent_worker.database import postgres, postgres_trips
 from agent_worker.database.migrations import versions
 from agent_worker.database.postgres import PostgresDatabase
 from agent_worker.database.postgres_look import look_at
@@ -113,6 +114,78 @@ async def test_H5_a_connection_that_breaks_in_a_commit_neither_loses_nor_doubles
         assert [row["key"] for row in await project.read(stored.accepted)] == list("012345")
         assert heard == sorted(set(heard))
         assert len(heard) == 6
+        await database.close()
+
+
+async def test_H5_a_server_that_crashes_in_a_commit_takes_no_other_commit_for_it(own_cluster: Cluster) -> None:
+    """After a crash it gives the number of a transaction that left no trace to another one."""
+    url = own_cluster.new_database()
+    own_cluster.run("create table other (id int)", at=url)
+
+    def crash() -> None:
+        own_cluster.stop()
+        own_cluster.start()
+        for n in range(20):
+            own_cluster.run(f"insert into other values ({n})", at=url)
+
+    with LossyWire(url) as wire:
+        database = await PostgresDatabase.open(wire.url, Bus())
+        project = database.of(await new_project(database))
+        wire.before_cut = crash
+        for n in range(5):
+            wire.loses = "request"
+            await project.write(accept, str(n))
+            assert [row["key"] for row in await project.read(stored.accepted)] == [str(each) for each in range(n + 1)]
+        assert wire.lost == 5
+        await database.close()
+
+
+async def test_what_others_told_is_heard_later_when_it_cannot_be_read_at_once(cluster: Cluster) -> None:
+    bus, heard = Bus(), []  # type: tuple[Bus, list[int]]
+    url = cluster.new_database()
+    bus.listen(lambda event: heard.append(event.number))
+    with LossyWire(url) as wire:
+        theirs, ours = await PostgresDatabase.open(url, Bus()), await PostgresDatabase.open(wire.url, bus, patience=0.0)
+        project = await new_project(theirs)
+        await theirs.of(project).write(tell, "theirs")
+        wire.loses = "look"
+        await ours.of(project).write(tell, "ours")
+        assert (wire.lost, heard) == (1, [2])
+        await ours.of(project).write(tell, "ours again")
+        assert heard == [2, 1, 3]
+        for each in (theirs, ours):
+            await each.close()
+
+
+async def test_it_can_be_closed_when_its_server_has_fallen_silent(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_trips, "PARTING", 0.1)  # seconds
+    async with open_wire(cluster.new_database()) as wire:
+        database = await PostgresDatabase.open(wire.url, Bus())
+        project = database.of(await new_project(database))
+        await project.read(stored.accepted)
+        wire.cut()
+        asked = asyncio.ensure_future(project.read(stored.accepted)), project.write(accept, "unheard")
+        await until(lambda: database._jobs.empty())
+        await database.close()
+        told = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(each) for each in told] == [Unreachable, Unreachable]
+
+
+async def test_a_server_that_has_fallen_silent_counts_as_gone_and_is_reached_anew(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_wire(cluster.new_database()) as wire:
+        database = await PostgresDatabase.open(wire.url, Bus())
+        project = database.of(await new_project(database))
+        assert database._writer
+        database._writer._trips._silent = 0.1  # seconds
+        wire.cut()
+        written = project.write(accept, "unheard at first")
+        await until(lambda: "has not answered" in database.trouble)
+        wire.heal()
+        assert await written == ["unheard at first"]
         await database.close()
 
 

@@ -22,6 +22,7 @@ OF_ALL = {
     "closed_gate": "a key is used in many projects",
     "event": "counted in the order of commits, for streams over all projects; each says its project",
     "event_count": "how many of these there were",
+    "last_commit": "a writer commits for many projects",
     "progress": "how many commits there were",
     "export_cursor": "how far those streams were handed on",
 }

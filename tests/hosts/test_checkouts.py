@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import shutil
 from collections.abc import AsyncIterator
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests import stored
 from tests.hosts.fleet import Fleet, Slow, TestHost, open_fleet
-from tests.patience import until
+from tests.patience import PATIENCE, until
 from tests.postgresql import Cluster
 from tests.teams import write_project
 
@@ -42,6 +43,15 @@ def cloned(root: Path, remote: str = REMOTE) -> Path:
 
 def identity_of(root: Path) -> str:
     return checkout_of(load_project(root), shared=True).identity
+
+
+async def done_through(host: TestHost, project: str) -> bool:
+    """Wait until the one run of a project is done."""
+    database = host.runtime.database.of(project)
+    async with asyncio.timeout(PATIENCE):
+        while not await database.read(stored.runs, state="done"):  # noqa: ASYNC110 — it is another host's
+            await asyncio.sleep(0.05)
+    return True
 
 
 async def roots(host: TestHost) -> list[str]:
@@ -101,6 +111,36 @@ async def test_work_opens_a_project_that_lies_where_another_host_has_it(fleet: F
     one, two = await fleet.add(), await fleet.add(root=other)
     await deliver(one.runtime, one.loaded, "alice", "hello?")
     await until(lambda: two.runtime.registry.root(one.loaded.id) == fleet.root)
+
+
+async def test_a_host_that_begins_later_takes_over_work_of_a_project_that_it_never_had_open(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    one, slow = await fleet.add(), Slow("never")
+    one.employ("alice", slow)
+    await deliver(one.runtime, one.loaded, "alice", "hello?")
+    await slow.begun.wait()
+    elsewhere = cloned(tmp_path / "two" / "other", "https://git.example/acme/other.git")
+    two = await fleet.add(root=elsewhere)
+    await two.service.open_known()
+    assert two.runtime.registry.root(one.loaded.id) == fleet.root
+    await one.fall_silent()
+    assert await done_through(two, one.loaded.id)
+
+
+async def test_work_that_nobody_runs_is_done_by_a_host_that_finds_the_project_when_another_one_ends(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    one, slow = await fleet.add(), Slow("never")
+    one.employ("alice", slow)
+    two = await fleet.add(root=cloned(tmp_path / "two" / "other", "https://git.example/acme/other.git"))
+    await two.service.open_known()  # nothing is to be done there yet
+    moved = fleet.root.rename(tmp_path / "away")
+    await deliver(one.runtime, one.loaded, "alice", "hello?")  # as if it lay on another machine
+    await slow.begun.wait()
+    moved.rename(fleet.root)
+    await one.fall_silent()
+    assert await done_through(two, one.loaded.id)
 
 
 async def test_two_clones_on_one_host_stay_two_projects(fleet: Fleet, tmp_path: Path) -> None:

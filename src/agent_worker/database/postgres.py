@@ -3,8 +3,8 @@
 One writer thread commits in groups, as with SQLite. A group first locks the rows of the projects it is about, in one
 order everywhere: so each project's changes happen one after another, whoever makes them, and no transaction function
 need know of rivals. When the connection is lost in the middle, the group is made again; when it is lost in the commit,
-PostgreSQL is asked what became of it first. A server that is away is waited for, and what could not be stored for too
-long is refused with NotNow, as with a full disk.
+PostgreSQL is asked what became of it first (last_commit.py). A server that is away is waited for, and what could not be
+stored for too long is refused with NotNow, as with a full disk.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ import psycopg
 from agent_worker.core.errors import DiskFull, NotNow, Refused, StorageFault, Unreachable
 from agent_worker.core.events import Bus, Event
 from agent_worker.core.failpoints import failpoint
-from agent_worker.database import event_rows
+from agent_worker.core.ids import new_id
+from agent_worker.database import event_rows, last_commit
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.database.postgres_session import (
     Connection,
     PostgresTransaction,
     connect,
-    numbered,
     place_of,
     prepare,
 )
@@ -91,9 +91,12 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         self._patience = patience
         self._writer: PostgresTransaction | None = None
         self._ending = threading.Event()
-        self._xid = ""  # of the transaction that is being committed: whether it was can be asked
+        self._id = new_id("w")  # by which our commits are known
+        self._tried = 0  # number of the transaction that is under way, or was the last
+        self._unsure = False  # whether that was committed: it can be asked
         self._last = 0  # number of the last event of ours
         self._told = 0  # number of the last event that was published here, whoever's it is
+        self._ahead: set[int] = set()  # numbers of ours that were told before those of others could be read
         self._looked = 0.0  # when we looked last for what others told
         self._hinted = 0  # number that events go to, as others said last
         self._forgot = 0  # and what that was when the oldest went
@@ -166,7 +169,8 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         if transaction is None:
             connection = connect(self._url)
             self._reading.append(connection)
-            transaction = self._local.transaction = PostgresTransaction(connection, here=self.here)
+            transaction = PostgresTransaction(connection, here=self.here, ending=self._ending)
+            self._local.transaction = transaction
         transaction.begin_change()
         transaction.begin_read()
         try:
@@ -209,6 +213,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         try:
             self._open_writer()
             self._told = self._newest()
+            self._forget(last_commit.FORGET_OLD)
         except psycopg.Error as error:
             told = f"the database at {self.place} cannot be used: {_said(error)}"
             return self._tell(settle, ready, StorageFault(told, hint="agent-worker doctor"))
@@ -222,6 +227,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
             for event in self._told_by_others(group):
                 self._tell(self._bus.publish, event)
             self._tell(self._answer, group)
+        self._forget(last_commit.FORGET, writer=self._id)
         self._drop_writer()
 
     # --- what other hosts tell -----------------------------------------------------------------------------
@@ -239,22 +245,26 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         """
         own = [event.number for job in group if job.error is None for event in job.told if event.number]
         began = time.monotonic()
-        # Nothing is missing, as far as we know.
-        if not own and self._hinted <= self._told and began - self._looked < LOOK:
+        # Nothing is missing, as far as we know; or nobody waits for it any more.
+        if self._ending.is_set() or (not own and self._hinted <= self._told and began - self._looked < LOOK):
             return
         self._looked = began
         before = own[0] if own else 2**62
         while self._told + 1 < before:
-            rows = self._rows_told(before)
+            if (rows := self._rows_told(before)) is None:
+                self._ahead.update(own)  # they are told now, and what others told before them later
+                return
             for row in rows:
-                if event := event_rows.of_another_host(row):
+                if row["id"] not in self._ahead and (event := event_rows.of_another_host(row)):
                     yield event
             self._told = rows[-1]["id"] if rows else self._told
             if len(rows) < EVENTS_READ:
                 break
         self._told = max(self._told, own[-1]) if own else self._told
+        self._ahead = {number for number in self._ahead if number > self._told}
 
-    def _rows_told(self, before: int) -> list[Row]:
+    def _rows_told(self, before: int) -> list[Row] | None:
+        """None: the server cannot be reached."""
         began = time.monotonic()
         for pause in _pauses():
             try:
@@ -268,7 +278,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
                 try:
                     self._wait_or_refuse(error, pause, began)
                 except Unreachable:  # the next beat that succeeds looks again
-                    return []
+                    return None
         raise AssertionError  # pauses have no end
 
     def _newest(self) -> int:
@@ -283,7 +293,16 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         except BaseException:
             connection.close()
             raise
-        self._writer = PostgresTransaction(connection, self.redact, self.here)
+        self._writer = PostgresTransaction(connection, self.redact, self.here, ending=self._ending)
+
+    def _forget(self, sql: str, **values: object) -> None:
+        """What nobody misses if it stays."""
+        if self._writer:
+            try:
+                self._writer.counted(sql, values)
+            except psycopg.Error as error:
+                self._drop_writer()
+                log.warning("%s could not be cleaned up: %s", self.place, _said(error))
 
     def _drop_writer(self) -> None:
         if self._writer:
@@ -292,10 +311,10 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
 
     def _commit(self, group: Jobs) -> None:
         """Store a group, however often the server has to be reached anew for it."""
-        began, self._xid = time.monotonic(), ""  # what became of another group says nothing of this one
+        began, self._unsure = time.monotonic(), False  # what became of another group says nothing of this one
         for pause in _pauses():
             try:
-                if self._xid and self._was_committed():
+                if self._unsure and self._was_committed():
                     break
                 self._attempt(group)
                 break
@@ -308,7 +327,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
             except Exception as error:  # boundary: whatever it was, nobody may wait for an answer for ever
                 self._drop_writer()
                 return fail(group, StorageFault(f"the database cannot be written: {error}", hint="agent-worker doctor"))
-        self.trouble = self._xid = ""
+        self.trouble, self._unsure = "", False
         self._forget_events()
 
     def _gives_up(self, error: psycopg.Error, pause: float, began: float) -> StorageFault | None:
@@ -317,10 +336,10 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         try:
             self._wait_or_refuse(error, pause, began)
         except Unreachable as fault:
-            if not self._xid:
+            if not self._unsure:
                 return fault
             if self._ending.is_set():
-                self._xid = ""
+                self._unsure = False
                 return StorageFault("the daemon ended before PostgreSQL said whether the last change was stored")
             self._ending.wait(PAUSES[-1])
         return None
@@ -339,11 +358,12 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
 
     def _begin(self, transaction: PostgresTransaction, group: Jobs) -> None:
         """The transaction says how it is known, and has the projects of the group to itself."""
+        self._tried += 1
         projects = {job.project for job in group}
         if None in projects:  # one of the changes does not say which it is about
-            return transaction.begin_write("select 1 from project order by id for update")
+            return transaction.begin_write(self._id, self._tried, "select 1 from project order by id for update")
         listed = ", ".join(f'"{each}"' for each in sorted(map(str, projects)))
-        transaction.begin_write(_LOCK, listed=f"{{{listed}}}")
+        transaction.begin_write(self._id, self._tried, _LOCK, listed=f"{{{listed}}}")
 
     def _made_together(self, transaction: PostgresTransaction, group: Jobs) -> bool:
         """Most changes succeed, so they need no savepoint. False: one did not, and nothing of this was stored."""
@@ -351,17 +371,17 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         try:
             for job in group:
                 self._perform(transaction, job)
-            known_as, first = transaction.known_as(), self._take_numbers(transaction, group)
+            first = self._take_numbers(transaction, group)
         except BaseException as error:
             if isinstance(error, psycopg.Error) and _is_passing(error):
                 raise
             return False
         try:
-            self._end(transaction, group, known_as, first)
+            self._end(transaction, group, first)
         except psycopg.Error as error:
             if _is_passing(error):
                 raise
-            self._xid = ""  # the server has said no: to a statement that nobody had waited for
+            self._unsure = False  # the server has said no: to a statement that nobody had waited for
             return False
         return True
 
@@ -379,7 +399,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
                 job.error = error
                 transaction.go_back()
             transaction.release()
-        self._end(transaction, group, transaction.known_as(), self._take_numbers(transaction, group))
+        self._end(transaction, group, self._take_numbers(transaction, group))
 
     def _perform(self, transaction: PostgresTransaction, job: Job[PostgresTransaction]) -> None:
         transaction.begin_change()
@@ -396,8 +416,9 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         (row,) = transaction.all(event_rows.TAKE_NUMBERS, n=count)
         return int(row["numbered"]) - count + 1
 
-    def _end(self, transaction: PostgresTransaction, group: Jobs, known_as: str, first: int) -> None:
+    def _end(self, transaction: PostgresTransaction, group: Jobs, first: int) -> None:
         """One trip: the events, with their numbers, and the commit."""
+        transaction.begun()
         records = [record[1:] for job in group if job.error is None for record in job.records]
         for number, record in enumerate(records, first):
             transaction.run(event_rows.STORE_NUMBERED, **dict(zip(_EVENT, (number, *record), strict=True)))
@@ -406,7 +427,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
             self._number(group, first)
             transaction.run(event_rows.NOTIFY, last=str(self._last))
         failpoint("commit.before")
-        self._xid = known_as
+        self._unsure = True
         transaction.commit()
 
     def _number(self, group: Jobs, first: int) -> None:
@@ -416,25 +437,20 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
             self._last = number
 
     def _forget_events(self) -> None:
-        if self._last - self._forgot >= EVENTS_OVER and self._writer:
+        if self._last - self._forgot >= EVENTS_OVER:
             self._forgot = self._last
-            try:
-                oldest = self._last - EVENTS_KEPT
-                self._writer.connection.execute(numbered(event_rows.DROP_NUMBERED)[0].encode(), [oldest])
-            except psycopg.Error:
-                log.warning("old events could not be dropped; the next commits try again")
+            self._forget(event_rows.DROP_NUMBERED, last=self._last - EVENTS_KEPT)
 
     def _was_committed(self) -> bool:
         """The connection broke in the commit: PostgreSQL knows whether it was made, and by then has ended it."""
         if self._writer is None:
             self._open_writer()
         assert self._writer is not None
-        connection = self._writer.connection
-        while (state := _state_of(connection, self._xid)) == "in progress":
-            time.sleep(PAUSES[1])
-        log.warning("the connection was lost in a commit, which was %s", state)
-        self._xid = ""
-        return state == "committed"
+        (row,) = self._writer.rows(last_commit.ASK, {"writer": self._id})
+        made = bool(row["number"] == self._tried)
+        log.warning("the connection was lost in a commit, which was %s", "made" if made else "not made")
+        self._unsure = False
+        return made
 
     def _judge(self, error: psycopg.Error) -> StorageFault:
         if error.sqlstate == "53100":
@@ -453,15 +469,6 @@ def _fail(found: asyncio.Future[T], asked: asyncio.Future[None]) -> None:
         found.cancel()
     elif (error := asked.exception()) and not found.done():
         found.set_exception(error)
-
-
-def _state_of(connection: Connection, xid: str) -> str:
-    """committed, aborted or in progress. One that the server has never heard of did not come to be."""
-    try:
-        row = connection.execute("select pg_xact_status($1::xid8)", [xid]).fetchone()
-    except psycopg.errors.InvalidParameterValue:  # it lies in the future: another server has taken over before it
-        return "aborted"
-    return str(row[0]) if row and row[0] else "aborted"
 
 
 def _is_passing(error: psycopg.Error) -> bool:

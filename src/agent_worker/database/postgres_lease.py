@@ -2,7 +2,8 @@
 
 Each beat renews the lease, and looks whose is over, how far events go, what time it is there, and what other hosts
 signal. Between two beats it listens: a number that another host tells is only a hint to look, as is the word that its
-signals have changed, and the next beat finds what was not told. A session that breaks is opened anew.
+signals have changed, and the next beat finds what was not told. A session that breaks, or says nothing for as long as
+the lease holds without it, is opened anew.
 What follows from a beat, or from none, is for others to decide: agents/hosting.py.
 """
 
@@ -26,6 +27,7 @@ from agent_worker.database.host_rows import Beat
 from agent_worker.database.postgres_session import (
     Connection,
     HeldElsewhere,
+    asked,
     connect,
     hold_shared,
     numbered,
@@ -77,8 +79,8 @@ class HostLease:
         connection = connect(self._url)
         try:
             hold_shared(connection)
-            connection.add_notify_handler(lambda told: self._heard(told.channel, told.payload))
-            connection.execute(f"listen {event_rows.CHANNEL}; listen {self._ear}".encode())
+            for channel in (event_rows.CHANNEL, self._ear):
+                asked(connection, f"listen {channel}")
         except BaseException:
             connection.close()
             raise
@@ -105,25 +107,25 @@ class HostLease:
             connection.close()
 
     def _beat(self, connection: Connection) -> None:
-        asked = self._loop.time()
+        began = self._loop.time()
         text, _ = numbered(host_rows.BEAT_ONCE)
-        found = connection.execute(text.encode(), [int(host_rows.LEASE * 1e6), self._host]).fetchone()
+        found = asked(connection, text, int(host_rows.LEASE * 1e6), self._host)
         rows, ahead = self._found(connection)
         self._hint(rows[0][0])
         dead = tuple(row[1] for row in rows if row[1] and row[1] != self._host)
-        self._tell(self.beaten, Beat(asked, found is not None, dead, ahead, rows[0][3]))
+        self._tell(self.beaten, Beat(began, bool(found), dead, ahead, rows[0][3]))
         self._look(connection)
 
     def _found(self, connection: Connection) -> tuple[list[tuple[Any, ...]], int]:
         """What each beat looks at, and by how much the database's clock is ahead: it was read half way, we suppose."""
-        asked = self._now()
-        rows = connection.execute(host_rows.LOOK.encode()).fetchall()
-        return rows, rows[0][2] - (asked + self._now()) // 2
+        began = self._now()
+        rows = asked(connection, host_rows.LOOK)
+        return rows, rows[0][2] - (began + self._now()) // 2
 
     def _look(self, connection: Connection) -> None:
         """Look at what other hosts signal, and again if something is said meanwhile."""
         self._changed = False
-        rows = connection.execute(numbered(signal_rows.LOOK)[0].encode(), [self._host]).fetchall()
+        rows = asked(connection, numbered(signal_rows.LOOK)[0], self._host)
         self._tell(self.signalled, signal_rows.signals_in((row[0], row[1]) for row in rows))
 
     def _tell(self, hears: Callable[[X], None], what: X) -> None:
@@ -134,15 +136,16 @@ class HostLease:
         """Until the next beat is due. True: we are to end."""
         until = time.monotonic() + host_rows.BEAT
         while (left := until - time.monotonic()) > 0:
+            while told := connection.pgconn.notifies():  # also what came with an answer
+                self._heard(told.relname.decode(), told.extra.decode())
             if self._changed:
                 self._look(connection)
+                continue
             ready, _, _ = select.select([connection.fileno(), self._ending], [], [], left)
             if self._ending in ready:
                 return True
             if ready:
                 connection.pgconn.consume_input()  # raises when the session is gone
-                while told := connection.pgconn.notifies():
-                    self._heard(told.relname.decode(), told.extra.decode())
         return False
 
     def _waits_for_end(self, seconds: float) -> bool:

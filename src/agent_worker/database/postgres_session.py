@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
@@ -21,6 +22,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from agent_worker.core.errors import BadInput, StorageFault, UnknownSchema
 from agent_worker.core.later import pattern
+from agent_worker.database import last_commit
 from agent_worker.database.database import Row
 from agent_worker.database.migrations import digest, last_applied, plain, versions
 from agent_worker.database.postgres_trips import Connection as Connection
@@ -39,7 +41,7 @@ _PLACE = pattern(r"'(?:[^']|'')*'|(?<!:):([a-z_]\w*)")
 #: For a write. A host that is cut off in the middle of one must not hold the others up for longer than this.
 _WRITE = """select set_config('idle_in_transaction_session_timeout', '3s', true),
 set_config('lock_timeout', '20s', true), set_config('statement_timeout', '60s', true),
-set_config('synchronous_commit', 'on', true), pg_current_xact_id()::text"""
+set_config('synchronous_commit', 'on', true)"""
 _SIGNAL = """select set_config('idle_in_transaction_session_timeout', '3s', true),
 set_config('lock_timeout', '3s', true), set_config('statement_timeout', '5s', true),
 set_config('synchronous_commit', 'off', true)"""
@@ -77,7 +79,15 @@ def connect(url: str) -> Connection:
 
 def is_pooled(connection: Connection) -> bool:
     """Whether a pooler stands between, which may give each transaction another session."""
-    return connection.execute("select pg_backend_pid()").fetchone() != (connection.info.backend_pid,)
+    return asked(connection, "select pg_backend_pid()") != [(connection.info.backend_pid,)]
+
+
+def asked(connection: Connection, sql: str, *values: object) -> list[tuple[Any, ...]]:
+    """The rows of one statement. A server that says nothing for as long as connecting may take counts as gone."""
+    trips = Trips(connection, silent=float(_PATIENCE["connect_timeout"]))
+    sent = trips.add(Statement(sql.encode(), [_sent(value) for value in values], is_kept=False))
+    trips.go()
+    return trips.rows(sent)
 
 
 def checked(url: str) -> str:
@@ -123,16 +133,22 @@ def _as_sent(sql: str) -> tuple[bytes, tuple[str, ...]]:
 class PostgresTransaction(StoredTransaction):
     """A session and what is done in it. What nobody waits for is sent with whatever somebody does."""
 
-    def __init__(self, connection: Connection, redact: Redact = str, here: str = "") -> None:
+    def __init__(
+        self, connection: Connection, redact: Redact = str, here: str = "", *, ending: threading.Event | None = None
+    ) -> None:
         super().__init__(redact, here)
         self.connection = connection
-        self._trips = Trips(connection)
-        self._known_as: Statement | None = None
+        self._trips = Trips(connection, ending=ending)
+        self._begun: Statement | None = None
 
-    def begin_write(self, lock: str, **values: object) -> None:
-        """Begin, and have to ourselves what this locks: all of it with the first trip, whatever that is for."""
+    def begin_write(self, writer: str, number: int, lock: str, **values: object) -> None:
+        """Begin, and have to ourselves what this locks: all of it with the first trip, whatever that is for.
+
+        When it was committed, this number of the writer is kept with it (`last_commit`).
+        """
         self._control("begin")
-        self._known_as = self.send(_WRITE, {})
+        self.send(_WRITE, {})
+        self._begun = self.send(last_commit.NUMBER, {"writer": writer, "number": number})
         self.send(lock, values)
 
     def begin_signal(self) -> None:
@@ -144,12 +160,11 @@ class PostgresTransaction(StoredTransaction):
         self._control("begin isolation level repeatable read read only")
         self.send(_READ, {})
 
-    def known_as(self) -> str:
-        """The id of this transaction, by which the server can be asked what became of it."""
-        assert self._known_as is not None
-        if self._known_as.result is None:
+    def begun(self) -> None:
+        """Wait until the server has begun it: from then on whoever asks for its number waits for its end."""
+        assert self._begun is not None
+        if self._begun.result is None:
             self._trips.go()
-        return str(self._trips.rows(self._known_as)[0][-1])
 
     def commit(self) -> None:
         """With everything that was not waited for: if any of that fails, there is no commit."""
@@ -223,15 +238,16 @@ def hold_shared(connection: Connection) -> None:
 
 def _hold(connection: Connection, sql: str) -> None:
     # A session whose machine is gone ends within seconds, and the lock with it.
-    connection.execute("set tcp_keepalives_idle = 5; set tcp_keepalives_interval = 2; set tcp_keepalives_count = 3")
-    held = connection.execute(sql.encode(), [_ALONE]).fetchone()
-    if held == (True,):
+    for setting, value in (("idle", 5), ("interval", 2), ("count", 3)):
+        asked(connection, f"set tcp_keepalives_{setting} = {value}")
+    if asked(connection, sql, _ALONE) == [(True,)]:
         return
-    holder = connection.execute(
+    holder = asked(
+        connection,
         """select a.application_name from pg_locks l join pg_stat_activity a on a.pid = l.pid
-            where l.locktype = 'advisory' and l.granted and a.datname = current_database() limit 1"""
-    ).fetchone()
-    who = holder[0] if holder and holder[0] else "another program"
+            where l.locktype = 'advisory' and l.granted and a.datname = current_database() limit 1""",
+    )
+    who = holder[0][0] if holder and holder[0][0] else "another program"
     raise HeldElsewhere(f"{who} works on it")
 
 

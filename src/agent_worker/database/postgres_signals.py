@@ -7,6 +7,7 @@ tried again here. What is told, and when: agents/host_signals.py.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,6 +24,7 @@ class PostgresSignals:
         self._url = url
         self._redact = redact
         self._transaction: PostgresTransaction | None = None
+        self._ending = threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="signals")
 
     async def tell(self, change: Callable[[WholeTransaction], None]) -> None:
@@ -30,13 +32,14 @@ class PostgresSignals:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._tell, change)
 
     async def close(self) -> None:
+        self._ending.set()
         await asyncio.to_thread(self._thread.shutdown)
         self._drop()
 
     def _tell(self, change: Callable[[WholeTransaction], None]) -> None:
         try:
             if self._transaction is None:
-                self._transaction = PostgresTransaction(connect(self._url), self._redact)
+                self._transaction = PostgresTransaction(connect(self._url), self._redact, ending=self._ending)
             self._transaction.begin_change()
             self._transaction.begin_signal()
             change(self._transaction)

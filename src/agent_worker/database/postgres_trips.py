@@ -3,13 +3,16 @@
 They are sent in one piece, together with the word that ends them (libpq's pipeline mode). So a host that is stopped or
 cut off leaves a session behind that the server knows to be idle, and ends: in psycopg's own pipeline each statement
 travels by itself, and a session that waits for the rest of them never counts as idle. After one that fails, the server
-makes none of the others. Knows nothing of transactions: postgres_session.py.
+makes none of the others. A server that says nothing for too long counts as gone, also when something on the way still
+acknowledges what we send. Knows nothing of transactions: postgres_session.py.
 """
 
 from __future__ import annotations
 
 import itertools
 import select
+import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +27,9 @@ Value = bytes | None
 
 AFTER = 3  # times that a statement is sent before the server is to keep how it is done
 KEPT = 400  # of those; more would be texts that are made up anew each time
+SILENT = 75.0  #: seconds without a word after which a server counts as gone: it ends what we ask for earlier than that
+PARTING = 5.0  # seconds, when we are ending
+_SLICE = 500  # milliseconds between two looks at whether we are
 
 _LOST = "the connection was lost"
 _FINE = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecStatus.EMPTY_QUERY)
@@ -46,8 +52,12 @@ class Statement:
 class Trips:
     """The way to the server of one session. Used by one thread at a time."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(
+        self, connection: Connection, *, silent: float = SILENT, ending: threading.Event | None = None
+    ) -> None:
         self._connection = connection
+        self._silent = silent
+        self._ending = ending or threading.Event()
         self._waiting: list[Statement] = []
         self._times: dict[bytes, int] = {}  # that a statement was sent
         self._names: dict[bytes, bytes] = {}  # of those that the server keeps
@@ -135,9 +145,16 @@ class Trips:
 
     def _next(self, connection: pq.abc.PGconn) -> pq.abc.PGresult | None:
         while connection.flush():
-            self._writable.poll()
+            self._wait(self._writable)
             connection.consume_input()
         while connection.is_busy():
-            self._readable.poll()
+            self._wait(self._readable)
             connection.consume_input()
         return connection.get_result()
+
+    def _wait(self, ready: select.poll) -> None:
+        began = time.monotonic()
+        while not ready.poll(_SLICE):
+            waited = time.monotonic() - began
+            if waited > (min(self._silent, PARTING) if self._ending.is_set() else self._silent):
+                raise psycopg.OperationalError(f"the server has not answered for {waited:.0f} seconds")

@@ -33,8 +33,9 @@ from agent_worker.database.postgres_session import (
 from agent_worker.database.restore import discard, put_in_place
 from agent_worker.database.transaction import Redact, SqliteTransaction
 
-#: Of one engine, and of no use to the other: where SQLite's log is, how far PostgreSQL has numbered its events.
-OWN = ("progress", "event_count")
+#: Of one engine, and of no use to the other: where SQLite's log is, how far PostgreSQL has numbered its events, and
+#: what its writers committed last.
+OWN = ("progress", "event_count", "last_commit")
 #: Asked of the source and of the copy, in the transaction that made it: they must say the same.
 Verdict = Callable[[WholeTransaction], object]
 #: Done to the copy in the same transaction: what only the new place calls so is called so. By how many rows it differs

@@ -94,7 +94,8 @@ class WriteQueue(ABC, Generic[X]):
             return
         self._close_later()
         await asyncio.to_thread(self._thread.join)
-        self._readers.shutdown()
+        # A reader may still wait for its server: the event loop goes on meanwhile.
+        await asyncio.to_thread(self._readers.shutdown)
         for connection in self._reading:
             connection.close()
 

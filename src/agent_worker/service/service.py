@@ -56,6 +56,9 @@ class Service:
         self._closed = False
         self._unlisten: list[Callable[[], None]] = []
         self.opened: Callable[[LoadedProject], Awaitable[None]] | None = None  #: told of each project that was opened
+        self.open_shared: Callable[[], Awaitable[None]] | None = (
+            None  #: open what other hosts have work in, where it is here too
+        )
         self.opening_session = asyncio.Lock()  #: of two first questions in a session, one starts it
 
     def now(self) -> int:
@@ -189,6 +192,8 @@ class Service:
                 await self.project(root)
             except Exception as error:  # boundary: one that cannot be opened hides no other one
                 log.warning("project %s is not shown: %s", root, error)
+        if self.open_shared:
+            await self.open_shared()
 
     async def _open_projects(self) -> None:
         for root in await self.runtime.database.read(_roots_with_work):
@@ -369,9 +374,13 @@ def _roots(tx: WholeTransaction) -> list[str]:
 
 
 def _roots_with_work(tx: WholeTransaction) -> list[str]:
-    """The directories of projects in which something is to be done, now or by a schedule."""
-    mine = ((tx.of(project), project_rows.root_here(tx.of(project))) for project in project_rows.ids(tx))
-    return [root for of_project, root in mine if root and _has_work(of_project)]
+    """The directories here of projects in which something is to be done, now or by a schedule."""
+    return [root for project in with_work(tx) if (root := project_rows.root_here(tx.of(project)))]
+
+
+def with_work(tx: WholeTransaction) -> list[str]:
+    """The ids of projects in which something is to be done, on whichever host."""
+    return [project for project in project_rows.ids(tx) if _has_work(tx.of(project))]
 
 
 def _has_work(tx: Transaction) -> bool:
@@ -380,6 +389,7 @@ def _has_work(tx: Transaction) -> bool:
              exists (select 1 from instruction i
                       where i.project = :project and i.state in ('queued', 'running', 'waiting'))
              or exists (select 1 from schedule s where s.project = :project and s.state = 'active')
-             or exists (select 1 from workspace w where w.project = :project and w.state = 'left'))"""
+             or exists (select 1 from workspace w
+                         where w.project = :project and w.state in ('running', 'left')))"""
     )
     return row is not None

@@ -1,7 +1,8 @@
 """Work that several hosts share: what others have open is made known here, and taken up when one of them ends.
 
 Only where the state is in PostgreSQL. A project can be worked on here when this host has a checkout of it: one that was
-opened here before, or one that lies where another host has its own. Work that another host accepts in it opens it.
+opened here before, or one that lies where another host has its own. Work in it opens it: what another host accepts,
+and what is there when this one begins, or when another one ends.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.project_identity import is_at
 from agent_worker.core.events import ApprovalsChanged, Event, HostChanged, Queued, TokensChanged, WorkspaceChanged
 from agent_worker.database.database import Row
-from agent_worker.service.service import Service
+from agent_worker.service.service import Service, with_work
 from agent_worker.service.tokens import hold_tokens
 from agent_worker.work import project_rows
 from agent_worker.workflows import start as instances
@@ -39,6 +40,7 @@ class SharedWork:
         hosting.refresh = self._refresh
         hosting.join = self._join
         service.opened = self._join_all
+        service.open_shared = self._open_all
         service.listen(self._hear, HostChanged, WorkspaceChanged, Queued, TokensChanged, ApprovalsChanged)
 
     async def _join_all(self, loaded: LoadedProject) -> None:
@@ -53,7 +55,8 @@ class SharedWork:
             self._note(event)
         match event:
             case HostChanged(state="left" | "dead"):
-                self._service.background(self._service.take_up_left())
+                self._absent.clear()
+                self._service.background(self._take_up())
             case Queued(project=project) if not self._is_open(project) and project not in self._opening | self._absent:
                 self._opening.add(project)
                 self._service.background(self._open(project))
@@ -78,6 +81,18 @@ class SharedWork:
     def _is_open(self, project: str) -> bool:
         return self._service.runtime.registry.root(project) is not None
 
+    async def _take_up(self) -> None:
+        """A host is gone: its teams go on here, and work in projects that nobody had open here."""
+        await self._service.take_up_left()
+        await self._open_all()
+
+    async def _open_all(self) -> None:
+        """Open what there is work in, if it is here: nobody tells us of work that was accepted before we listened."""
+        for project in await self._service.runtime.database.read(with_work):
+            if not self._is_open(project) and project not in self._opening | self._absent:
+                self._opening.add(project)
+                await self._open(project)
+
     async def _open(self, project: str) -> None:
         try:
             root = await self._checkout(project)
@@ -85,6 +100,7 @@ class SharedWork:
                 self._absent.add(project)
                 return
             await self._service.project(root)
+            await self._service.runtime.supervisor.wake_all()
         except Exception as error:  # boundary: another host has it, and this one may try at the next message
             log.warning("project %s of another host is not opened here: %s", project, error)
         finally:

@@ -506,6 +506,12 @@ create table event_count (
 );
 insert into event_count(numbered) values (0);
 
+create table last_commit (                  -- by which a writer that lost its connection knows; on PostgreSQL
+  writer text primary key,                  -- a process with this database open
+  number bigint not null,                   -- of its last commit
+  at bigint not null                        -- by the database's own clock
+);
+
 create table progress (
   id integer primary key,
   commits bigint not null                   -- counted beside the database too: so that a lost log is noticed
