@@ -48,7 +48,7 @@ class Line:
             assert found, said
             self.kept[word] = found[1]
         for part in _parts(self.wanted.get("told")) + _parts(self.wanted.get("warns")):
-            assert part in done.stderr, said
+            assert self._filled(part) in done.stderr, said
         for typed, part in self.wanted.get("then", {}).items():
             assert eventually(partial(self._sees, typed, part)), f"{typed} does not say {part!r}"
         self._check_files()

@@ -156,7 +156,7 @@ SITUATIONS = [
     ([], "key remove nosuch"),
     ([], "providers nosuch"),
     ([], "daemon stop"),
-    ([], "inbox drop 1"),
+    ([], "inbox nosuch 1"),
     ([], "inbox retry 99"),
     ([], "schema nosuch"),
     ([], "init nosuch"),

@@ -53,7 +53,7 @@ CALLED_OTHERWISE = {
 _SAME = {
     **dict.fromkeys(("show", "get", "view"), ("show", "info", "read", "list")),
     **dict.fromkeys(("ls", "all"), ("list",)),
-    **dict.fromkeys(("rm", "remove", "delete", "del"), ("delete", "remove", "clear", "dismiss", "revoke")),
+    **dict.fromkeys(("rm", "remove", "delete", "del", "drop"), ("delete", "remove", "clear", "dismiss", "revoke")),
     **dict.fromkeys(("add", "new", "make", "create"), ("create", "set", "import", "append")),
 }
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import agents, call, here, instances, part, workflows
+from agent_worker.cli.mistakes import nearest
 from agent_worker.cli.output import ago, as_json_option, echo, tell_json, tell_table
 from agent_worker.cli.params import read_params
 from agent_worker.core.address import WorkspaceName
@@ -23,11 +24,14 @@ def targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 
 
 class _EitherWay(click.Group):
-    """`schedule alice set 5m` is `schedule set alice 5m`."""
+    """`schedule alice set 5m` is `schedule set alice 5m`, and `schedule alice` alone shows what is set."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if len(args) > 1 and args[0] not in self.commands and args[1] in self.commands:
-            args = [args[1], args[0], *args[2:]]
+        target, *rest = args
+        if target not in self.commands and rest and rest[0] in self.commands:
+            args = [rest[0], target, *rest[1:]]
+        elif all(word.startswith("-") for word in rest) and not nearest(target, self.commands):
+            args = ["get", *args]
         return super().resolve_command(ctx, args)
 
 
