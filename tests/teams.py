@@ -22,7 +22,7 @@ from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import Clock, TestClock
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.definitions.settings import Settings
 from agent_worker.files import copy_watch
 from agent_worker.files.root import Root

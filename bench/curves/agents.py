@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from agent_worker.compose import RuntimeSettings, open_runtime
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.workflows import start
 from curves.curve import Rounds, Topic
 from measures.child import child

@@ -1,4 +1,4 @@
-"""Everyday claims from data/claims.yaml, put to the gate: what `current` and `clean` measure beside generated ones.
+"""Everyday claims from data/claims.yaml, as memory takes them: what `current` and `clean` measure beside made-up ones.
 
 Written before anybody looked at what the rules make of them. The second of each two is held out: nobody looks at which
 of those fail.
@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 
 from agent_worker.files.root import Root
-from agent_worker.memory import gate, memory
+from agent_worker.memory import claims, memory
 from agent_worker.memory.library import Library
 from agent_worker.memory.memory import MemoryEntry
 
@@ -34,10 +34,10 @@ def halves(claims: Claims) -> dict[str, Claims]:
     return {half: claims[number::2] for number, half in enumerate(HALVES)}
 
 
-def kept(root: Root, key: str, value: str, *, later: int = 0, by: str = "user") -> gate.GateOutcome:
+def kept(root: Root, key: str, value: str, *, later: int = 0, by: str = "user") -> claims.ClaimOutcome:
     at = NOW + timedelta(days=later)
     claim = MemoryEntry(key, value, "working", source=(f"r_{later}",), learned=at.isoformat(), by=by)
-    return gate.keep(root, claim, now=at)
+    return claims.keep(root, claim, now=at)
 
 
 def held(root: Root) -> list[str]:

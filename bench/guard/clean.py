@@ -13,10 +13,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from agent_worker.files.root import Root
-from agent_worker.memory import gate, memory
+from agent_worker.memory import claims, memory
 from agent_worker.memory.facts import same
 from agent_worker.memory.memory import MemoryEntry
-from guard import claims
+from guard import claims as everyday
 from guard.promise import Bar, Promise
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
@@ -68,9 +68,9 @@ def counted(runs: int = RUNS) -> Counter[str]:
         for number in range(runs):
             kind = dice.choice(("fact", "again", "rephrased", "chat", "echo"))
             before = {entry.key: entry.seen for entry in memory.load(root).entries}
-            kept = gate.keep(root, _claim(dice, kind, number, root), now=NOW + timedelta(hours=number))
+            kept = claims.keep(root, _claim(dice, kind, number, root), now=NOW + timedelta(hours=number))
             told[f"told: {kind}"] += 1
-            told["echoes"] += kind == "echo" and kept.outcome not in gate.UNWRITTEN and bool(before)
+            told["echoes"] += kind == "echo" and kept.outcome not in claims.UNWRITTEN and bool(before)
         entries = memory.load(root).entries
     told["entries"] = len(entries)
     told["facts"] = sum(any(same(entry.value, each) for entry in entries for each in fact[1:]) for fact in FACTS)
@@ -104,7 +104,9 @@ def measure() -> Promise:
         ("again", "everyday facts told again that stayed one"),
         ("chatter", "everyday chatter not kept"),
     ):
-        bars += [Bar(f"{what}, {half}", f"{good} of {all_of}") for half, (good, all_of) in claims.passed(kind).items()]
+        bars += [
+            Bar(f"{what}, {half}", f"{good} of {all_of}") for half, (good, all_of) in everyday.passed(kind).items()
+        ]
     return Promise("clean", ABOUT, bars)
 
 

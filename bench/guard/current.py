@@ -15,10 +15,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from agent_worker.files.root import Root
-from agent_worker.memory import gate, memory
+from agent_worker.memory import claims, memory
 from agent_worker.memory.library import Library
 from agent_worker.memory.memory import MemoryEntry
-from guard import claims
+from guard import claims as everyday
 from guard.promise import Bar, Promise
 
 NOW = datetime(2026, 11, 16, 9, 0, tzinfo=UTC)
@@ -142,9 +142,9 @@ def counted(count: int = CHAINS) -> dict[str, Counter[str]]:
 
 def _play(root: Root, chain: Chain, others: list[MemoryEntry]) -> list[str]:
     for n, claim in enumerate(others):
-        gate.keep(root, claim, now=NOW + timedelta(minutes=n))
+        claims.keep(root, claim, now=NOW + timedelta(minutes=n))
     for n, claim in enumerate(chain.told):
-        gate.keep(root, claim, now=NOW + timedelta(days=n))
+        claims.keep(root, claim, now=NOW + timedelta(days=n))
     held = {e.value for e in memory.load(root).entries if e.file != memory.ARCHIVE and not e.disputes}
     library = Library(root, "alice")
     try:
@@ -172,7 +172,9 @@ def measure() -> Promise:
         Bar("others that were touched", f"{whole['others']} chains", "0", whole["others"] == 0),
     ]
     for kind, what in (("updates", "everyday news that took its place"), ("apart", "everyday facts that stayed apart")):
-        bars += [Bar(f"{what}, {half}", f"{good} of {all_of}") for half, (good, all_of) in claims.passed(kind).items()]
+        bars += [
+            Bar(f"{what}, {half}", f"{good} of {all_of}") for half, (good, all_of) in everyday.passed(kind).items()
+        ]
     return Promise("current", ABOUT, bars)
 
 

@@ -26,7 +26,7 @@ from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import TestClock
 from agent_worker.core.events import Ended
 from agent_worker.database.database import Transaction
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.identity.evolution import Evolution
 from agent_worker.identity.proposals import SoulProposal
 from agent_worker.work import inbox

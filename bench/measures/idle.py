@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from agent_worker.compose import RuntimeSettings, open_runtime
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from measures.child import child
 from measures.figure import Figure, measured, ms
 from measures.teams import write_project

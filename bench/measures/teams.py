@@ -10,7 +10,7 @@ from pathlib import Path
 from agent_worker.backends.models.providers import NOTHING_APPROVED, Approval
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.events import Ended, Event
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.definitions.script import ScriptEntry
 from agent_worker.workflows import start
 from agent_worker.workflows.instance import Instance

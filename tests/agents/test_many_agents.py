@@ -10,7 +10,7 @@ from tests.effort import effort
 
 from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.events import Ended
-from agent_worker.definitions.project import ProjectFiles, load_project
+from agent_worker.definitions.project_files import ProjectFiles, load_project
 from agent_worker.service.messages import put_question
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workspaces import routing

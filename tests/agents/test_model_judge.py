@@ -33,7 +33,7 @@ from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import Overloaded, Permanent
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.files.root import Root
 from agent_worker.memory import judging, memory
 from agent_worker.memory.judging import KEPT, PAIRS, SAME, SUMMARY

@@ -19,7 +19,7 @@ from tests.faults.report import LONG, report
 from tests.patience import PATIENCE, eventually
 from tests.shells.served import Answer, Served, parse_answer, served
 
-from agent_worker.daemon.http.connection import _MOMENT, Capacity, Doorstep
+from agent_worker.daemon.http.connection import _MOMENT, Capacity, OpenConnections
 from agent_worker.daemon.process.logs import LogFile
 
 
@@ -102,27 +102,27 @@ def test_L11_capacity_is_made_of_the_descriptors_there_are() -> None:
     for descriptors in (64, 256, 1024, 2**20):
         capacity = Capacity.within(descriptors)
         assert capacity.strangers + capacity.connections < descriptors
-    doorstep, guests = Doorstep(Capacity(strangers=2, connections=3)), [Guest(), Guest(), Guest()]
+    open_connections, guests = OpenConnections(Capacity(strangers=2, connections=3)), [Guest(), Guest(), Guest()]
     for guest in guests:
-        assert not doorstep.is_full
-        doorstep.came(guest)
-        doorstep.trust(guest)
-    assert doorstep.is_full  # the next one is told to come again
-    assert not doorstep.is_crowded
-    doorstep.went(guests[0])
-    assert not doorstep.is_full
+        assert not open_connections.is_full
+        open_connections.came(guest)
+        open_connections.trust(guest)
+    assert open_connections.is_full  # the next one is told to come again
+    assert not open_connections.is_crowded
+    open_connections.went(guests[0])
+    assert not open_connections.is_full
 
 
 def test_L11_only_who_keeps_us_waiting_makes_room() -> None:
-    doorstep = Doorstep(Capacity(strangers=2, connections=10))
+    open_connections = OpenConnections(Capacity(strangers=2, connections=10))
     served, silent = Guest(silent=0.0), Guest(silent=60.0)
-    doorstep.came(served)
-    assert not doorstep.make_room()
-    doorstep.came(silent)
-    assert doorstep.is_crowded
-    assert doorstep.make_room()
+    open_connections.came(served)
+    assert not open_connections.make_room()
+    open_connections.came(silent)
+    assert open_connections.is_crowded
+    assert open_connections.make_room()
     assert (served.dropped, silent.dropped) == (False, True)
-    assert not doorstep.is_crowded
+    assert not open_connections.is_crowded
 
 
 @dataclass(eq=False)

@@ -11,7 +11,7 @@ from tests.faults.report import report
 from tests.repositories import Repository
 from tests.traps import SPRUNG_BY, Bait, settings
 
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.definitions.workflow import SetupStep
 from agent_worker.workflows.setup import run_setup
 

@@ -11,7 +11,7 @@ from tests.needs import needs_sandbox
 from tests.patience import eventually
 from tests.shells.served import Served, served
 
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 
 pytestmark = needs_sandbox()
 

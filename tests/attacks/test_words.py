@@ -22,7 +22,7 @@ from tests.shells.served import Served, served
 from tests.shells.terminal import Terminal
 
 from agent_worker.database.database import Row
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 
 PRIVATE = "the launch code is 7319"
 SHARED = "deploys happen on fridays"

@@ -13,7 +13,7 @@ from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import BadInput, NoKey, NotFound, Refused
 from agent_worker.core.provider_variables import KEY_VARIABLES, brought_by, key_variable, more_of
 from agent_worker.core.redaction import Redactor
-from agent_worker.definitions.project import ProjectFiles, load_project
+from agent_worker.definitions.project_files import ProjectFiles, load_project
 from agent_worker.files.root import Root
 from agent_worker.trust.gate import Gate
 from agent_worker.trust.project_keys import keys_in, keys_in_env_file, power_of_keys

@@ -21,7 +21,7 @@ import recall
 import ring
 from agent_worker.core.events import Bus
 from agent_worker.database.sqlite import SqliteDatabase
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from curves import agents, documents, messages, queue, starts, steps
 from curves import recall as finding
 from measures import asks, idle, lookups, posts, runs, starting

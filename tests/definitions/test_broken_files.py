@@ -14,7 +14,8 @@ from tests.teams import open_team, write_project
 from agent_worker.backends.mock import says
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import Problem
-from agent_worker.definitions.project import ProjectDefinition, ProjectFiles, load_project
+from agent_worker.definitions.project import ProjectDefinition
+from agent_worker.definitions.project_files import ProjectFiles, load_project
 from agent_worker.service.projects import status
 from agent_worker.service.service import Service
 

@@ -12,7 +12,8 @@ from pydantic import BaseModel
 import agent_worker
 from agent_worker.core.clock import TestClock
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.definitions.project import ProjectDefinition, ProjectFiles, load_project
+from agent_worker.definitions.project import ProjectDefinition
+from agent_worker.definitions.project_files import ProjectFiles, load_project
 from agent_worker.definitions.workflow import WorkflowDefinition
 
 SPELLINGS = ("{}", "./{}", "{}/", "./{}/", ".//{}", "{}//", "././{}/./", "other/../{}")

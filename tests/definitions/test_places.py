@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_worker.definitions.layout import own_places
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 
 FILES = {
     "moniro.yaml": "agents: [team/al.yaml]\nworkflows: { ship: flows/ship.yaml, hire: flows/hire.yaml }\n"

@@ -10,9 +10,11 @@ import pytest
 from agent_worker.core.errors import DefinitionError
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.block import Block
-from agent_worker.definitions.project import ProjectDefinition, ProjectFiles, find_project, load_project
+from agent_worker.definitions.project import ProjectDefinition
+from agent_worker.definitions.project_files import ProjectFiles, find_project, load_project
 from agent_worker.definitions.schema import Kind, json_schema
-from agent_worker.definitions.workflow import WorkflowDefinition, WorkspaceSettings
+from agent_worker.definitions.workflow import WorkflowDefinition
+from agent_worker.definitions.workspace import WorkspaceSettings
 
 MOCK = "backend: mock\n"
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from agent_worker.core.errors import DefinitionError
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.definitions.schema import json_schema
 from agent_worker.definitions.settings import (
     ProjectSettings,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.definitions.workflow import with_model
 
 AGENTS = "agents: { ann: { backend: mock } }\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.shells import nursery
 
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 
 GUIDES = Path(__file__).parent.parent.parent / "docs" / "guides"
 

@@ -20,7 +20,7 @@ from agent_worker.cli.main import ALSO, COMMANDS, cli
 from agent_worker.core.errors import UnknownSchema
 from agent_worker.database.migrations import migrate, versions
 from agent_worker.definitions.agent import AgentSettings
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.definitions.settings import Settings
 from agent_worker.offline.service_files import unit as service_unit
 from agent_worker.work.limits import UNKNOWN_PRICE, WorkLimits

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.model_server import ModelServer
 from tests.shells import nursery
 
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 
 README = (Path(__file__).parent.parent.parent / "README.md").read_text()
 

@@ -19,7 +19,7 @@ from tests.teams import Team, open_team
 
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import BadInput
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.doors.public import make
 from agent_worker.files.root import Root
 from agent_worker.service.hook_starter import HookStarter

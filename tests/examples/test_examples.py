@@ -18,7 +18,7 @@ from tests.patience import PATIENCE, eventually
 from tests.shells.served import Served, served
 from tests.shells.terminal import Terminal
 
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.definitions.source import parse_source
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"

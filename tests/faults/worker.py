@@ -33,7 +33,7 @@ from agent_worker.core.events import Event
 from agent_worker.database.database import WholeTransaction
 from agent_worker.database.migrations import migrate, versions
 from agent_worker.database.sqlite import connect
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.definitions.settings import Settings
 from agent_worker.files.root import Root
 from agent_worker.service.messages import deliver

@@ -29,7 +29,7 @@ from agent_worker.definitions.loading import agent_of
 from agent_worker.definitions.source import parse_source
 from agent_worker.files.jsonl import append_records, read_all, read_last
 from agent_worker.files.root import Root
-from agent_worker.trust.reach import reach_of_shell
+from agent_worker.trust.command_reach import reach_of_shell
 from agent_worker.workflows.interpolation import interpolate_marked, shell_command
 
 MEMBERS = ("alice", "bob", "ali", "Carol-2")

@@ -20,7 +20,7 @@ from agent_worker.core.clock import Clock, SystemClock
 from agent_worker.database.database import ProjectDatabase
 from agent_worker.database.host_rows import Beat
 from agent_worker.database.signal_rows import Signals
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.definitions.settings import Settings
 from agent_worker.files.root import Root
 from agent_worker.service.service import Service

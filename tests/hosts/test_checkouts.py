@@ -17,7 +17,7 @@ from tests.teams import write_project
 
 from agent_worker.agents.project_identity import checkout_of, plain_remote
 from agent_worker.core.errors import Refused
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.service.hosts import hosts_list
 from agent_worker.service.messages import deliver, put_question
 from agent_worker.service.tokens import token_create, token_revoke

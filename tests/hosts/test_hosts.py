@@ -20,10 +20,10 @@ from agent_worker.core.errors import Fenced
 from agent_worker.core.events import Event
 from agent_worker.database import host_rows
 from agent_worker.database.database import Row
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.schedules.schedule import fire_due
 from agent_worker.service.messages import deliver, put_question
-from agent_worker.service.schedule_starter import Timekeeper
+from agent_worker.service.schedule_starter import ScheduleStarter
 from agent_worker.service.workflows import WorkflowRequest, begin, workflow_finish, workflow_wait
 from agent_worker.work import agent_rows, hook_deliveries
 from agent_worker.workspaces import workspace_rows
@@ -242,7 +242,7 @@ async def test_what_is_due_is_started_by_one_host_only(cluster: Cluster, tmp_pat
     async with open_fleet(cluster.new_database(), tmp_path, "alice", workflow=workflow) as fleet:
         hosts = [await fleet.add(), await fleet.add()]
         for host in hosts:
-            Timekeeper(host.service)
+            ScheduleStarter(host.service)
         await hosts[0].database.write(stored.change, "schedule", due_at=1, slot=1)
         for host in hosts:
             assert host.runtime.loader.ticker

@@ -16,7 +16,7 @@ from tests.teams import kept_prices, write_project
 
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn
 from agent_worker.compose import RuntimeSettings, open_runtime
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.memory.own_files import OwnFiles
 from agent_worker.service.agent_files import agent_delete
 from agent_worker.service.held_files import held_release

@@ -18,7 +18,7 @@ from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.database.database import Row
 from agent_worker.files.root import Root
 from agent_worker.service.inbox import inbox_answer, inbox_list
-from agent_worker.service.schedule_starter import Timekeeper
+from agent_worker.service.schedule_starter import ScheduleStarter
 from agent_worker.service.schedules import schedule_clear, schedule_get, schedule_set, schedules_list
 from agent_worker.service.service import Service
 from agent_worker.service.workflows import WorkflowRequest, begin, workflow_stop
@@ -37,7 +37,7 @@ Open = Callable[..., AbstractAsyncContextManager["Watched"]]
 class Watched:
     team: Team
     service: Service
-    keeper: Timekeeper
+    keeper: ScheduleStarter
     root: str
 
     async def elapse(self, seconds: float) -> None:
@@ -90,7 +90,7 @@ def watched(tmp_path: Path, clock: TestClock) -> Open:
             service = Service(team.runtime)
             await service.project(str(root))
             await service.open_again()
-            yield Watched(team, service, Timekeeper(service), str(root))
+            yield Watched(team, service, ScheduleStarter(service), str(root))
             await service.close()
 
     return opened

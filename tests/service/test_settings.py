@@ -8,7 +8,7 @@ from tests.teams import open_team, write_project
 
 from agent_worker.backends.mock import fails, says
 from agent_worker.core.clock import TestClock
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.service.service import Service
 from agent_worker.service.settings import settings_list
 

@@ -17,7 +17,7 @@ from tests.shells import nursery
 from tests.shells.served import served
 from tests.shells.terminal import Terminal
 
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 
 LOOP = """
 name: loop

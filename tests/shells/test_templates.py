@@ -12,7 +12,7 @@ from tests.docs.test_guide import Shell
 
 from agent_worker.cli.setup import TEMPLATES
 from agent_worker.core.preferred import KEYS
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 
 MODEL = "anthropic/claude-sonnet-5-5"
 #: What each team says at its end, and what it leaves.

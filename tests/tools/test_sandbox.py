@@ -21,7 +21,7 @@ from agent_worker.core.control_files import CONTROL_NAMES, GROUPS, OURS, is_stan
 from agent_worker.core.errors import Refused
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.layout import OwnPlaces
-from agent_worker.definitions.project import find_project, load_project
+from agent_worker.definitions.project_files import find_project, load_project
 from agent_worker.files.paths import is_control
 from agent_worker.files.root import Root
 from agent_worker.processes.child import run_command

@@ -12,7 +12,7 @@ from tests.shells.terminal import Terminal
 from tests.teams import open_team
 
 from agent_worker.core.clock import TestClock
-from agent_worker.definitions.project import ProjectFiles, load_project
+from agent_worker.definitions.project_files import ProjectFiles, load_project
 from agent_worker.files.root import Root
 from agent_worker.trust.allowances import Allowance, Written, allowances_of, settled
 from agent_worker.trust.powers import powers_of

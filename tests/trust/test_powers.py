@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_worker.core.errors import Refused
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.trust.contents import FILES
 from agent_worker.trust.powers import Power, powers_of, powers_of_agent
 from agent_worker.trust.preview import difference, in_ascii, one_line, revealed

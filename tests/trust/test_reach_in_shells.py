@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.patience import PATIENCE
 
-from agent_worker.trust.reach import reach_of_shell
+from agent_worker.trust.command_reach import reach_of_shell
 
 HARMLESS = "#!/bin/sh\n:\n"
 EVIL = "#!/bin/sh\nPATH=/usr/bin:/bin touch evil\n"

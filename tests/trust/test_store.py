@@ -11,7 +11,7 @@ import pytest
 
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import DefinitionError, Refused
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.files.root import Root
 from agent_worker.trust.approvals import KEPT
 from agent_worker.trust.powers import Power, powers_of

@@ -16,7 +16,7 @@ from agent_worker.agents.prompt import NO_REPLY
 from agent_worker.agents.terms import limits_of
 from agent_worker.backends.backend import PastStep, Reply, StepSink, Turn, Usage
 from agent_worker.core.clock import TestClock, micros
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.service.messages import put_question
 from agent_worker.tools.tool import Call
 from agent_worker.work.limits import UNKNOWN_PRICE, Spent, WorkLimits, day_of, reached

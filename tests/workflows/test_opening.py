@@ -14,7 +14,7 @@ from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import Refused
 from agent_worker.core.events import Event, Started
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.definitions.settings import Settings
 from agent_worker.workflows import start as workflows
 

@@ -11,7 +11,7 @@ from tests.teams import Team, open_team
 
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import BadInput
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.workflows import start as workflows
 from agent_worker.workspaces import workspace_state
 

@@ -13,7 +13,7 @@ from tests.tools.test_team_tools import results
 from agent_worker.agents import recovery
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import Refused
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.proposals import store
 from agent_worker.workflows import start as workflows
 from agent_worker.workspaces import workspace_rows, workspace_state

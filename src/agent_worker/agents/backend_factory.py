@@ -28,7 +28,7 @@ from agent_worker.core.late_imports import soon
 from agent_worker.core.later import dataclass
 from agent_worker.core.redaction import Redactor, secrets_in
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.project_files import ProjectFiles
 from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.processes.environment import BASE
 from agent_worker.tools.mcp_pool import McpPool

@@ -17,8 +17,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from agent_worker.agents.outside import RunOrigin
 from agent_worker.agents.run_begin import Assignment, hold_run, stored_result
+from agent_worker.agents.run_origin import RunOrigin
 from agent_worker.core.clock import Clock
 from agent_worker.core.redaction import Redactor
 from agent_worker.core.text import plural

@@ -10,7 +10,7 @@ from agent_worker.agents.project_identity import checkout_of, is_at
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Database, WholeTransaction
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.project_files import ProjectFiles
 from agent_worker.work import agent_rows, project_rows
 from agent_worker.work.project_rows import Checkout
 

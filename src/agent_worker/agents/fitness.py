@@ -1,4 +1,7 @@
-"""An agent that cannot work is registered all the same, and says why to whoever writes to it; the others work."""
+"""What a person is told when an agent cannot be made ready.
+
+Such an agent is registered all the same, and says why to whoever writes to it; the others work.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""This host among those that share the database: it keeps its lease, buries the dead, and knows when it may work.
+"""This host among those that share the database: it keeps its lease, cleans up after dead hosts, and knows when it may
+work.
 
 A host works while its lease holds. Eight seconds after its last beat it ends its own loops, two before anybody else may
 begin them. A host whose lease is over is taken away by whoever sees it first, and in the same commit what it ran goes
-back to its lane. After an outage nobody is judged before all had time to say that they live. Nothing here is decided
-by a host's own clock but how long its own silence lasts: its `now` follows the database's clock, beat by beat.
+back to its lane. After an outage nobody is judged before all had time to say that they live. Nothing here is decided by
+a host's own clock but how long its own silence lasts: its `now` follows the database's clock, beat by beat.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from agent_worker.agents.registry import AgentRuntime, Learner
 from agent_worker.backends.backend import LoneSink, PastStep, Reply, Turn, Usage
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.later import dataclass, pattern
-from agent_worker.memory import audit, gate, memory
+from agent_worker.memory import audit, claims, memory
 from agent_worker.memory.facts import says_too_little
 from agent_worker.memory.judging import Judge, Pair, Verdict
 from agent_worker.tools.tool import Result
@@ -100,9 +100,9 @@ async def learn(worker: AgentRuntime, learner: Learner | None, done: WorkDone, m
     recording = means.recording
     found = read_answer(recording.redact(reply.text), run, recording.clock.now())
     entries = tuple(
-        replace(each, by=gate.author(each.value, done.said, outside=done.outside, heard=done.heard)) for each in found
+        replace(each, by=claims.author(each.value, done.said, outside=done.outside, heard=done.heard)) for each in found
     )
-    judged = await gate.judged(means.judge, worker.home, entries)
+    judged = await claims.judged(means.judge, worker.home, entries)
     for entry in entries:
         try:
             await _keep(worker, entry, recording, judged)
@@ -118,16 +118,16 @@ async def _keep(
     if entry.by not in (memory.USER, memory.SELF):
         held = replace(entry, file=memory.QUARANTINE)
         await asyncio.to_thread(memory.hold_back, worker.home, held, when=recording.clock.now())
-        return await _note(worker, recording, gate.GateOutcome("new", held))
-    kept = await asyncio.to_thread(gate.keep, worker.home, entry, now=recording.clock.now(), judged=judged)
-    if kept.outcome not in gate.UNWRITTEN:
+        return await _note(worker, recording, claims.ClaimOutcome("new", held))
+    kept = await asyncio.to_thread(claims.keep, worker.home, entry, now=recording.clock.now(), judged=judged)
+    if kept.outcome not in claims.UNWRITTEN:
         await _note(worker, recording, kept, run=entry.source[0])
 
 
-async def _note(worker: AgentRuntime, recording: RecorderContext, kept: gate.GateOutcome, run: str = "") -> None:
+async def _note(worker: AgentRuntime, recording: RecorderContext, kept: claims.ClaimOutcome, run: str = "") -> None:
     run = run or kept.entry.source[0]
     done = audit.AuditEntry(agent=worker.agent, who=worker.name, deed="learned", about="", run=run)
-    await recording.database.of(worker.project).write(gate.record, kept, done, now=recording.clock.micros())
+    await recording.database.of(worker.project).write(claims.record, kept, done, now=recording.clock.micros())
 
 
 def is_worth_a_look(done: Sequence[PastStep], told: Sequence[str]) -> bool:

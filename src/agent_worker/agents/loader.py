@@ -1,7 +1,8 @@
-"""Brings definitions to life: an id in the database, a worker in the registry, a schedule, a log.
+"""Turns definitions into agents that can run: an id in the database, an `AgentRuntime` in the registry, a schedule, a
+log.
 
-What a project's files say is loaded here, again after each change; agents of a workflow are added to its
-workspace, on top of what they are by themselves.
+What a project's files say is loaded here, again after each change; agents of a workflow are added to its workspace, on
+top of what they are by themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from agent_worker.agents.backend_factory import BackendFactory, Held
 from agent_worker.agents.enrolment import enrol
 from agent_worker.agents.fitness import made_or_told, trouble_with, unfit
-from agent_worker.agents.guarding import FilesOwner, put_back_after_kill
+from agent_worker.agents.held_files import FilesOwner, put_back_after_kill
 from agent_worker.agents.registry import AgentKit, AgentRuntime, LazyKit, Registry
 from agent_worker.agents.terms import credential_of, holds, judge_of, limits_of
 from agent_worker.core.address import WorkspaceName, canonical
@@ -29,7 +30,7 @@ from agent_worker.database.runtime_lock import ProjectLocks
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.guard import GuardModel
 from agent_worker.definitions.loading import shown
-from agent_worker.definitions.project import AGENTS, ProjectFiles
+from agent_worker.definitions.project_files import AGENTS, ProjectFiles
 from agent_worker.definitions.schedule import Schedule
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
 from agent_worker.files.root import Root

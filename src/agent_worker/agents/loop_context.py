@@ -1,4 +1,4 @@
-"""What all loops of a host share: how to record, who is there, whom to wait for."""
+"""What all loops of a host share: how to record, who is there, whom to wait for. Made in compose.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Telling whoever asked what became of it: a notice in the channel, or an answer in the conversation."""
+"""Notices to whoever gave work: what became of it, as a message in the channel or an answer in the conversation."""
 
 from __future__ import annotations
 

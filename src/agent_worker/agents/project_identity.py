@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from agent_worker.core.control_files import is_there
 from agent_worker.core.later import pattern
-from agent_worker.definitions.project import ProjectFiles, load_project
+from agent_worker.definitions.project_files import ProjectFiles, load_project
 from agent_worker.work.project_rows import SAID, Checkout
 
 _READ = 256 * 1024  # bytes of a configuration

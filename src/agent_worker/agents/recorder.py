@@ -16,9 +16,9 @@ from functools import partial
 from typing import Any
 
 from agent_worker.agents.call_record import CallRecord, CallTexts, ProgramCalls, call_digest, say_if_lost
-from agent_worker.agents.outside import RunOrigin
 from agent_worker.agents.prompt_texts import PromptTexts
 from agent_worker.agents.run_begin import Assignment, Terms, charge_lost, keep_step
+from agent_worker.agents.run_origin import RunOrigin
 from agent_worker.backends.backend import PastStep, Reply, Suspended, Usage
 from agent_worker.core.clock import Clock
 from agent_worker.core.disk_space import amount

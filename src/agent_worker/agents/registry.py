@@ -1,6 +1,6 @@
 """Which agents there are, and what each needs to work: definitions bound to ids, backends, tools, places.
 
-An agent has one worker of its own and, where a workflow adds to its definition, one per workspace.
+An agent has one `AgentRuntime` of its own and, where a workflow adds to its definition, one per workspace.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from agent_worker.core.errors import NoKey, NotFound
 from agent_worker.core.later import dataclass
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.layout import OwnPlaces, own_places
-from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.project_files import ProjectFiles
 from agent_worker.definitions.settings import Settings, tightened
 from agent_worker.files.root import Root
 from agent_worker.memory.library import Library

@@ -16,7 +16,7 @@ from typing import TypeVar
 from agent_worker.agents import prompt, prompt_data, run_begin, run_end
 from agent_worker.agents.admission import Admission
 from agent_worker.agents.examination import Examiner
-from agent_worker.agents.guarding import guarding
+from agent_worker.agents.held_files import guarding
 from agent_worker.agents.learning import LESSON, LearningMeans, WorkDone, learn
 from agent_worker.agents.loop_context import LoopContext
 from agent_worker.agents.model_judge import REQUESTS, JudgeBudget, ModelJudge

@@ -1,4 +1,4 @@
-"""How many runs there may be at once on this machine, and who has to wait for a place."""
+"""The slots: how many runs there may be at once on this machine, and who has to wait for one."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from agent_worker.core.later import pattern
 from agent_worker.core.provider_variables import KEYS
 from agent_worker.definitions.agent import AgentDefinition, split_model
 from agent_worker.definitions.guard import GuardModel
-from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.project_files import ProjectFiles
 from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.trust.allowances import Allowance, of_agent, of_project, of_workflow
 from agent_worker.work.limits import WorkLimits

@@ -76,10 +76,10 @@ def connect(
     (`agent-worker trust`); until then it is Untrusted. With `trust` the program says yes to what they say when
     it is opened; the daemon keeps that, as it keeps a person's yes. What your own code hands over needs no approval.
     """
-    return Workers(ConnectedDoor(project, home, start=start, trust=trust))
+    return Workers(ConnectedOperations(project, home, start=start, trust=trust))
 
 
-class ConnectedDoor:
+class ConnectedOperations:
     """The operations of a daemon."""
 
     def __init__(self, project: Path | str | None, home: Path | str | None, *, start: bool, trust: bool) -> None:

@@ -37,10 +37,10 @@ def local(
 
     Keys are found as the daemon finds them: those of `agent-worker key set`, an approved `.env`, the environment.
     """
-    return Workers(LocalDoor(project, home, clock, trust=trust))
+    return Workers(LocalOperations(project, home, clock, trust=trust))
 
 
-class LocalDoor:
+class LocalOperations:
     """The operations of a runtime in this process."""
 
     def __init__(
@@ -70,7 +70,7 @@ class LocalDoor:
         self.project = str(root)
 
     def _root(self) -> Path:
-        from agent_worker.definitions.project import AGENTS, find_project
+        from agent_worker.definitions.project_files import AGENTS, find_project
 
         if self._asked is not None:
             return find_project(Path(self._asked))

@@ -14,7 +14,7 @@ from agent_worker.compose import RuntimeSettings, open_runtime
 from agent_worker.core.clock import Clock, SystemClock
 from agent_worker.core.errors import Refused
 from agent_worker.core.later import dataclass
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.definitions.settings import read_settings
 from agent_worker.files.root import Root
 from agent_worker.service import events, inbox, memory, messages, projects, run, runs, values, workflows

@@ -6,7 +6,7 @@
     with agent_worker.local() as workers:
         answer = workers.ask_sync(alice, "hello")
 
-Every verb calls operations of the runtime through a `Door`: local.py calls them directly, connected.py over HTTP.
+Every verb calls operations of the runtime through `Operations`: local.py calls them directly, connected.py over HTTP.
 Values are handed over when they are first used. Opened with `async with`, everything happens in the loop that opened
 it; with `with`, or by the first blocking verb, in a thread of its own.
 """
@@ -51,8 +51,8 @@ from agent_worker.core.ids import new_id
 T = TypeVar("T")
 
 
-class Door(Protocol):
-    """The way to a runtime."""
+class Operations(Protocol):
+    """How `Workers` calls the operations of a runtime, wherever that is."""
 
     project: str  #: the directory of the project that is meant
     program: str  #: what we are called there
@@ -63,15 +63,15 @@ class Door(Protocol):
     ) -> None: ...
     async def call(self, operation: str, arguments: dict[str, Any]) -> Any: ...
     async def stream(self, operation: str, arguments: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-        """What happens from the moment this has returned."""
+        """The events of an operation, from the moment this has returned."""
         ...
 
 
 class Workers:
     """Made by `local` and `connect`."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, operations: Operations) -> None:
+        self._operations = operations
         self._functions = OwnFunctions()
         self._handed: dict[tuple[type, str], Agent | Team] = {}
         self._handing: asyncio.Lock | None = None
@@ -88,7 +88,7 @@ class Workers:
         self._loop = running_loop()
         self._handing = asyncio.Lock()
         self._handed.clear()
-        await self._door.open(self._functions)
+        await self._operations.open(self._functions)
         self._is_open = True
         return self
 
@@ -96,7 +96,7 @@ class Workers:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._is_open = False
-        await self._door.close(kind, error, trace)
+        await self._operations.close(kind, error, trace)
 
     def __enter__(self) -> Workers:
         if self._is_open:
@@ -165,8 +165,8 @@ class Workers:
                 return
             await self.operate(
                 "values_put",
-                program=self._door.program,
-                project=self._door.project,
+                program=self._operations.program,
+                project=self._operations.project,
                 agents={name: each.definition() for name, each in new_agents.items()},
                 workflows={name: each.definition() for name, each in new_teams.items()},
                 functions={name: self._functions.take(each) for name, each in new_agents.items()},
@@ -249,31 +249,31 @@ class Workers:
         made = await self.operate(
             "workflow_start",
             workflow=name,
-            project=self._door.project,
+            project=self._operations.project,
             tag=tag,
             params=dict(params or {}),
             message=message,
         )
         members = tuple(each["name"] for each in made["members"])
-        return RunningTeam(made["name"], members, made["directory"], self._door.project, self)
+        return RunningTeam(made["name"], members, made["directory"], self._operations.project, self)
 
     async def send(self, to: Agent | RunningTeam | str, text: str, *, key: str | None = None) -> Sending:
         """Deliver a message, and do not wait for an answer: to an agent, `@team`, or `alice@team`."""
         name = await self._named(to)
         address = f"@{name}" if isinstance(to, RunningTeam) else name
-        made = await self.operate("send", to=address, message=text, project=self._door.project, key=key)
+        made = await self.operate("send", to=address, message=text, project=self._operations.project, key=key)
         return Sending(made["id"], tuple(made["woke"]), made["told"])
 
     async def messages(self, at: Agent | RunningTeam | str, *, since: int = 0) -> list[ChannelMessage]:
         """What was said in a channel (`@team`), or in the conversation with an agent."""
         name = await self._named(at)
         address = f"@{name}" if isinstance(at, RunningTeam) else name
-        found = await self.operate("read", at=address, project=self._door.project, since=since, limit=1000)
+        found = await self.operate("read", at=address, project=self._operations.project, since=since, limit=1000)
         return [ChannelMessage(each["sender"], each["text"], each["seq"], each["at"]) for each in found]
 
     async def inbox(self) -> list[InboxItem]:
         """Everything that waits for a person."""
-        found = await self.operate("inbox_list", project=self._door.project)
+        found = await self.operate("inbox_list", project=self._operations.project)
         return [InboxItem.of(each, self) for each in found]
 
     async def explain(self, run: Answer[Any] | str) -> RunReport:
@@ -285,28 +285,28 @@ class Workers:
 
     async def memory(self, agent: Agent | str) -> list[MemoryItem]:
         """What an agent remembers."""
-        found = await self.operate("memory_show", name=await self._named(agent), project=self._door.project)
+        found = await self.operate("memory_show", name=await self._named(agent), project=self._operations.project)
         return [MemoryItem(each["key"], each["value"], each["file"], each["by"]) for each in found["entries"]]
 
     async def remember(self, agent: Agent | str, key: str, value: str) -> None:
         """Let an agent remember something; an empty value makes it forget."""
         name = await self._named(agent)
-        await self.operate("memory_set", name=name, key=key, value=value, project=self._door.project)
+        await self.operate("memory_set", name=name, key=key, value=value, project=self._operations.project)
 
     async def events(self) -> AsyncIterator[HappeningEvent]:
         """Everything that happens from now on: `async for event in await workers.events()`."""
         self._check_open()
-        return happening(await self.follow("events", project=self._door.project))
+        return happening(await self.follow("events", project=self._operations.project))
 
     async def problems(self) -> list[str]:
         """What is wrong in the files of the project, each with file and line."""
-        found = await self.operate("status", project=self._door.project)
+        found = await self.operate("status", project=self._operations.project)
         return [str(each) for each in found["project"]["problems"]]
 
     @property
     def project(self) -> str:
         """The directory of the project."""
-        return self._door.project
+        return self._operations.project
 
     # --- blocking twins -------------------------------------------------------------------------------
 
@@ -355,7 +355,7 @@ class Workers:
         self._check_open()
         given = {name: value for name, value in arguments.items() if value is not None}
         try:
-            return await self._door.call(operation, given)
+            return await self._operations.call(operation, given)
         except Untrusted as error:
             raise for_program(error, self.project) from None
 
@@ -364,6 +364,6 @@ class Workers:
         self._check_open()
         given = {name: value for name, value in arguments.items() if value is not None}
         try:
-            return await self._door.stream(operation, given)
+            return await self._operations.stream(operation, given)
         except Untrusted as error:
             raise for_program(error, self.project) from None

@@ -1,4 +1,4 @@
-"""`agent` and `new`: lasting agents and quick ones; what they keep is in agent_keeps.py."""
+"""`agent` and `new`: lasting agents and quick ones; what they keep is in agent_memory.py."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.agent_keeps import memory, notes, release, revert, todo
+from agent_worker.cli.agent_memory import memory, notes, release, revert, todo
 from agent_worker.cli.approval import can_ask
 from agent_worker.cli.call import addresses, agents, call, here, part
 from agent_worker.cli.choice import chosen_for_one

@@ -1,4 +1,4 @@
-"""`daemon`: the daemon itself."""
+"""`daemon`: run the daemon in the foreground, ask whether it runs, read its log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`ls`, `status`, `trace`, `stats`, `audit`, `providers`, `backends`: looking."""
+"""`ls`, `status`, `trace`, `stats`, `audit`, `providers`, `backends`: commands that show something
+and change nothing.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Lost(AgentWorkerError):
     code = "lost"
 
 
-class _Wire:
+class _DaemonConnection:
     """One connection to a daemon."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, found: DaemonFile) -> None:
@@ -87,7 +87,7 @@ class AsyncClient:
         self.found = found
         self._always = headers  # sent with every request
         self._now = now
-        self._kept: list[_Wire] = []
+        self._kept: list[_DaemonConnection] = []
 
     def close(self) -> None:
         while self._kept:
@@ -96,76 +96,76 @@ class AsyncClient:
     async def request(self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None) -> Any:
         """The JSON of the answer. A refusal is raised as the error it was in the daemon."""
         with _explained(self.found):
-            wire = await self._asked(method, path, body, {})
+            connection = await self._asked(method, path, body, {})
             try:
-                content = await wire.body()
+                content = await connection.body()
             except BaseException:
-                wire.close()
+                connection.close()
                 raise
-        self._keep(wire)
+        self._keep(connection)
         return json_of(content, 200)
 
-    def _keep(self, wire: _Wire) -> None:
+    def _keep(self, connection: _DaemonConnection) -> None:
         """Keep a connection whose answer was read to the end: the next request can use it."""
-        if wire.headers.get("connection", "").lower() == "close" or len(self._kept) >= _MOST_KEPT:
-            wire.close()
+        if connection.headers.get("connection", "").lower() == "close" or len(self._kept) >= _MOST_KEPT:
+            connection.close()
         else:
-            wire.idle_since = self._now()
-            self._kept.append(wire)
+            connection.idle_since = self._now()
+            self._kept.append(connection)
 
     async def stream(self, method: str, path: str, body: object = None) -> AsyncIterator[dict[str, Any]]:
         """The events of a stream, as JSON objects: all that happen once this has returned."""
         with _explained(self.found):
-            wire = await self._asked(method, path, body, {"Accept": "text/event-stream"})
-        return self._events(wire)
+            connection = await self._asked(method, path, body, {"Accept": "text/event-stream"})
+        return self._events(connection)
 
-    async def _events(self, wire: _Wire) -> AsyncIterator[dict[str, Any]]:
+    async def _events(self, connection: _DaemonConnection) -> AsyncIterator[dict[str, Any]]:
         try:
             with _explained(self.found):
-                async for data in _data(wire.pieces()):
+                async for data in _data(connection.pieces()):
                     yield json_object(data)
         except BaseException:
-            wire.close()
+            connection.close()
             raise
-        self._keep(wire)
+        self._keep(connection)
 
-    async def _asked(self, method: str, path: str, body: object, extra: dict[str, str]) -> _Wire:
+    async def _asked(self, method: str, path: str, body: object, extra: dict[str, str]) -> _DaemonConnection:
         """Ask on a proven connection; returns that connection, from which the answer can be read."""
         content = None if body is None else json.dumps(body).encode()
-        wire = self._take() or await self._proven()
+        connection = self._take() or await self._proven()
         try:
             headers = {"Authorization": f"Bearer {self.found.token}"} | self._always | extra
-            status = await wire.ask(method, path, headers, content)
+            status = await connection.ask(method, path, headers, content)
             if status >= 300:
-                raise error_of(status, json_object(await wire.body()))
+                raise error_of(status, json_object(await connection.body()))
         except BaseException:
-            wire.close()
+            connection.close()
             raise
-        return wire
+        return connection
 
-    def _take(self) -> _Wire | None:
+    def _take(self) -> _DaemonConnection | None:
         while self._kept:
-            wire = self._kept.pop()
-            if wire.is_usable and self._now() - wire.idle_since < _KEPT:
-                return wire
-            wire.close()
+            connection = self._kept.pop()
+            if connection.is_usable and self._now() - connection.idle_since < _KEPT:
+                return connection
+            connection.close()
         return None
 
-    async def _proven(self) -> _Wire:
+    async def _proven(self) -> _DaemonConnection:
         """A connection whose other end holds the token, listens on that port, and is that instance."""
         found, nonce = self.found, os.urandom(32).hex()
         async with asyncio.timeout(_PROOF_PATIENCE):
             reader, writer = await asyncio.open_connection(found.host, found.port, limit=_LARGEST_LINE)
-            wire = _Wire(reader, writer, found)
+            connection = _DaemonConnection(reader, writer, found)
             try:
-                await wire.ask("GET", "/health", {NONCE_HEADER: nonce}, None)
-                answer = json_object(await wire.body())
+                await connection.ask("GET", "/health", {NONCE_HEADER: nonce}, None)
+                answer = json_object(await connection.body())
                 if answer.get("proof") != proof(found.token, nonce=nonce, port=found.port, instance=found.instance):
                     raise ConnectionRefusedError
             except BaseException:
-                wire.close()
+                connection.close()
                 raise
-            return wire
+            return connection
 
 
 class _explained:

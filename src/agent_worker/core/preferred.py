@@ -1,4 +1,7 @@
-"""Which model or coding program new agents use when the person names none: the first that can be used."""
+"""In which order models and coding programs are preferred for new agents, when the person names none.
+
+Which one a command then takes: cli/choice.py.
+"""
 
 from __future__ import annotations
 

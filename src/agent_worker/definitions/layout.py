@@ -15,7 +15,7 @@ from agent_worker.core.later import dataclass
 from agent_worker.definitions.agent import AgentSettings
 from agent_worker.definitions.paths import Outside, beneath
 from agent_worker.definitions.placeholders import PLACEHOLDER
-from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.project_files import ProjectFiles
 from agent_worker.definitions.workflow import InlineMember, WorkflowDefinition
 
 

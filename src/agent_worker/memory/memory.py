@@ -2,7 +2,7 @@
 
 A record is a claim: who says so, where and when it was learned, since when it holds, how often it was confirmed and
 what it replaced. All of that may be missing: a person may write a key and a value. Which claims are kept is decided by
-gate.py, before anything is written here.
+claims.py, before anything is written here.
 
 `core.yaml` is always in the prompt, `archive.yaml` only found on demand, every other file is working memory. But not
 `quarantine.yaml`: what may have been put into the agent's mouth waits there, out of its reach, until a person looks.

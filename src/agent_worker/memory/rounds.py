@@ -22,8 +22,8 @@ from agent_worker.core.text import plural
 from agent_worker.database.database import Row
 from agent_worker.files.root import Root
 from agent_worker.memory import memory
+from agent_worker.memory.claims import COLLEAGUE, NEAR, mean_one, trust
 from agent_worker.memory.facts import facts, overlap, same, slot
-from agent_worker.memory.gate import COLLEAGUE, NEAR, mean_one, trust
 from agent_worker.memory.judging import Pair, Verdict
 from agent_worker.memory.memory import ARCHIVE, CORE, DISPUTED, QUARANTINE, USER, MemoryEntry
 

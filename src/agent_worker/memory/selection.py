@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agent_worker.core.later import dataclass
 from agent_worker.memory import memory
+from agent_worker.memory.claims import COLLEAGUE
 from agent_worker.memory.facts import facts, same, sentences
-from agent_worker.memory.gate import COLLEAGUE
 from agent_worker.memory.memory import MemoryEntry
 from agent_worker.memory.words import day_month
 

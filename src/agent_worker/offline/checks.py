@@ -24,7 +24,7 @@ from agent_worker.core.redaction import Redactor
 from agent_worker.core.text import plural
 from agent_worker.database.recovery import look_at
 from agent_worker.database.runtime_lock import holder_of, refusal
-from agent_worker.definitions.project import find_project, load_project
+from agent_worker.definitions.project_files import find_project, load_project
 from agent_worker.definitions.settings import read_settings, with_environment
 from agent_worker.files.root import Root
 from agent_worker.offline.stored import recovered

@@ -16,11 +16,11 @@ from agent_worker.core.text import plural
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.loading import load_agent, shown
 from agent_worker.definitions.problems import validate
-from agent_worker.definitions.project import (
+from agent_worker.definitions.project import ProjectDefinition
+from agent_worker.definitions.project_files import (
     AGENTS,
     PROJECT_FILES,
     WORKFLOWS,
-    ProjectDefinition,
     ProjectFiles,
     find_project,
     load_project,

@@ -18,7 +18,7 @@ from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.redaction import Redactor, secrets_in
 from agent_worker.core.text import plural
 from agent_worker.database.database import Row, Transaction, WholeTransaction
-from agent_worker.definitions.project import AGENTS, load_project
+from agent_worker.definitions.project_files import AGENTS, load_project
 from agent_worker.files.copies import LARGEST, CopyRecord, bring_home, texts_in
 from agent_worker.files.root import Root
 from agent_worker.memory import personal_rows

@@ -42,6 +42,6 @@ def run_daemon(port: int | None) -> int:
 
 def record_text(form: str, title: str, **parts: Any) -> str:
     """A workspace or a conversation as one text, made from answers of the daemon: `md`, `jsonl`, or a `html` page."""
-    from agent_worker.daemon.web.record import Record, as_jsonl, as_markdown, as_page
+    from agent_worker.daemon.web.export_page import Record, as_jsonl, as_markdown, as_page
 
     return {"md": as_markdown, "jsonl": as_jsonl, "html": as_page}[form](Record(title, **parts))

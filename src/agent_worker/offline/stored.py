@@ -24,7 +24,7 @@ from agent_worker.daemon.process.lock import only_one
 from agent_worker.database.recovery import recover
 from agent_worker.database.restore import put_back, saved_copy
 from agent_worker.database.runtime_lock import RuntimeHolder, hold_database
-from agent_worker.definitions.project import find_project, load_project
+from agent_worker.definitions.project_files import find_project, load_project
 from agent_worker.files.root import Root
 from agent_worker.service.backups import BACKUPS, put_files_back
 

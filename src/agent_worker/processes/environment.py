@@ -1,4 +1,4 @@
-"""What a child process may know of ours."""
+"""The environment of a child process: what it may know of ours."""
 
 from __future__ import annotations
 

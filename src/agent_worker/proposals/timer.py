@@ -1,4 +1,6 @@
-"""Keeps time for proposals, and the minutes: ends those whose time is up, and brings what was decided to its file."""
+"""The timer of proposals: ends those whose time is up, and sees to it that decisions get into their
+file (minutes.py).
+"""
 
 from __future__ import annotations
 

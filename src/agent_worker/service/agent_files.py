@@ -21,7 +21,7 @@ from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Proble
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.loading import agent_in, agent_of
-from agent_worker.definitions.project import AGENTS, PROJECT_FILES
+from agent_worker.definitions.project_files import AGENTS, PROJECT_FILES
 from agent_worker.definitions.rewriting import rewritten
 from agent_worker.definitions.source import parse_source
 from agent_worker.files.root import Root

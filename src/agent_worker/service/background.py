@@ -1,11 +1,11 @@
-"""What the daemon does by itself, without being asked: schedules, webhooks, the disk, the database, rounds by night."""
+"""What the daemon does by itself: schedules, webhooks, watching the disk and the database, nightly rounds."""
 
 from __future__ import annotations
 
 from agent_worker.service.backups import DiskWatch, look_at_database
 from agent_worker.service.hook_starter import HookStarter
 from agent_worker.service.rounds import NightRounds
-from agent_worker.service.schedule_starter import Timekeeper
+from agent_worker.service.schedule_starter import ScheduleStarter
 from agent_worker.service.service import Service
 from agent_worker.service.shared_work import SharedWork
 
@@ -20,7 +20,7 @@ def begin(service: Service) -> None:
     """Begin the chores that nobody asks for; they end with the service."""
     if service.runtime.supervisor.hosting:
         service.background(service.open_known())
-    Timekeeper(service)
+    ScheduleStarter(service)
     HookStarter(service)
     DiskWatch(service)
     NightRounds(service)

@@ -21,7 +21,7 @@ from agent_worker.core.text import plural
 from agent_worker.database.backup import UNFINISHED
 from agent_worker.database.database import Row, WholeTransaction
 from agent_worker.database.restore import SAVED
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.files.makers import abandoned
 from agent_worker.service.backups import BACKUPS, home_of
 from agent_worker.service.operation import operation

@@ -13,7 +13,7 @@ from pathlib import Path
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Problem, Stale
 from agent_worker.core.later import dataclass, pattern
 from agent_worker.definitions.loading import agent_of, workflow_of
-from agent_worker.definitions.project import AGENTS, ProjectFiles
+from agent_worker.definitions.project_files import AGENTS, ProjectFiles
 from agent_worker.definitions.source import parse_source
 from agent_worker.files.root import Root
 from agent_worker.memory.edits import rewrite

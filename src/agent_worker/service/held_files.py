@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from agent_worker.agents.guarding import matter_of
+from agent_worker.agents.held_files import matter_of
 from agent_worker.core.errors import NotFound
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Transaction

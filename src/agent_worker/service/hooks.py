@@ -27,7 +27,7 @@ from agent_worker.trust.powers import trigger_power
 from agent_worker.work import hook_deliveries, project_rows
 from agent_worker.work.hook_deliveries import NewDelivery
 from agent_worker.workflows.interpolation import interpolate, interpolate_marked
-from agent_worker.workflows.values import PARAMS, values_of
+from agent_worker.workflows.placeholder_values import PARAMS, values_of
 from agent_worker.workspaces import routing, workspace_rows
 
 LONGEST_PARAM = 64 * 1024  #: characters

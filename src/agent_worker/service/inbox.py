@@ -13,7 +13,7 @@ from agent_worker.agents import commands
 from agent_worker.core.errors import BadInput, NotFound, NotRunning
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
-from agent_worker.memory import gate
+from agent_worker.memory import claims
 from agent_worker.proposals import lifecycle, store
 from agent_worker.proposals.request import OPTION, PERSON, option_named
 from agent_worker.schedules import schedule
@@ -141,7 +141,7 @@ async def _settle(service: Service, row: Row, *, yes: bool) -> None:
     if home is not None and row["kind"] == "check":
         await asyncio.to_thread(still_holds, home, key, yes=yes, now=now)
     elif home is not None:
-        await asyncio.to_thread(gate.settle, home, key, take=yes, now=now)
+        await asyncio.to_thread(claims.settle, home, key, take=yes, now=now)
     await service.runtime.public.publish(service.runtime.registry.worker(agent))
 
 

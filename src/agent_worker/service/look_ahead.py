@@ -18,7 +18,7 @@ from agent_worker.definitions.agent import AgentDefinition, AgentSettings
 from agent_worker.definitions.block import Broken
 from agent_worker.definitions.loading import located, shown
 from agent_worker.definitions.problems import did_you_mean, listed
-from agent_worker.definitions.project import PROJECT_FILES, ProjectFiles
+from agent_worker.definitions.project_files import PROJECT_FILES, ProjectFiles
 from agent_worker.definitions.source import Source, read_source
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
 from agent_worker.files.root import Root

@@ -11,7 +11,7 @@ from agent_worker.core.errors import NotFound, Stale
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
-from agent_worker.memory import audit, gate, memory, notes, todos
+from agent_worker.memory import audit, claims, memory, notes, todos
 from agent_worker.memory.todos import Todo
 from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
@@ -43,7 +43,7 @@ async def memory_show(service: Service, name: str, project: str | None = None) -
     held = await asyncio.to_thread(memory.load, home, only=memory.QUARANTINE)
     loaded = await service.project(project)
     asked = await service.read(loaded, _asked_about, agent_id(loaded, name))
-    pairs = await asyncio.to_thread(gate.disputes, home)
+    pairs = await asyncio.to_thread(claims.disputes, home)
     disputes = [Dispute(known, heard, asked.get(known.key, "")) for known, heard in pairs]
     return Remembered([*found.entries, *held.entries], [*found.problems, *held.problems], disputes)
 
@@ -84,7 +84,7 @@ async def memory_set(
     entry = memory.MemoryEntry(
         key=key, value=value, file=file, visibility=seen_by, learned=now.isoformat(timespec="seconds")
     )
-    kept = await asyncio.to_thread(gate.keep, home, entry, now=now, typed=True)
+    kept = await asyncio.to_thread(claims.keep, home, entry, now=now, typed=True)
     await published(service, name, project)
     return "changed" if kept.outcome == "replaced" else kept.outcome
 

@@ -14,7 +14,7 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.errors import BadInput, NotFound, TooBusy, trouble_of
 from agent_worker.core.later import dataclass
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.definitions.project import (
+from agent_worker.definitions.project_files import (
     AGENTS,
     PROJECT_FILES,
     WORKFLOWS,

@@ -13,7 +13,7 @@ from agent_worker.core.later import dataclass
 from agent_worker.core.preferred import PROGRAMS, installed, model_of
 from agent_worker.definitions.fields import ModelName
 from agent_worker.definitions.problems import in_lines
-from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.project_files import ProjectFiles
 from agent_worker.definitions.team_templates import write_team
 from agent_worker.files.folder import disk_explained
 from agent_worker.service.agents import AgentView, agents_list
@@ -23,7 +23,7 @@ from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.service.workflows import Running, instances_list
 from agent_worker.trust.powers import powers_of
-from agent_worker.workflows.values import run_line
+from agent_worker.workflows.placeholder_values import run_line
 
 Template = Literal["review", "triage", "research", "debate"]
 

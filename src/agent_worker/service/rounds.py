@@ -17,7 +17,7 @@ from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.files.root import Root
-from agent_worker.memory import audit, gate, memory, rounds
+from agent_worker.memory import audit, claims, memory, rounds
 from agent_worker.memory.rounds import HOLDS_FOR, RoundChange, RoundPlan, changes_of
 from agent_worker.memory.usage import usage
 from agent_worker.service.messages import agent_id
@@ -72,7 +72,7 @@ async def make_round(
     await database.write(_record, worker, planned, id, who=who, now=service.now())
     made = await asyncio.to_thread(rounds.apply, home, planned.changes)
     await service.runtime.public.publish(worker)
-    left = await asyncio.to_thread(gate.disputes, home)
+    left = await asyncio.to_thread(claims.disputes, home)
     await database.write(_close_settled, worker.agent, {one.key for one, _ in left})
     return RoundMade(id, made, [entry.key for entry in planned.check])
 

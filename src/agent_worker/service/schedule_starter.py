@@ -31,7 +31,7 @@ BY_PERSON = "you"  #: in the approval of a check that a person has set
 FAILURES = 2  #: of a check, in a row, until the person is told
 
 
-class Timekeeper:
+class ScheduleStarter:
     """Listens from when it is made."""
 
     def __init__(self, service: Service) -> None:

@@ -19,7 +19,7 @@ from agent_worker.core.errors import InUse, NotFound, NotRunning
 from agent_worker.core.events import Event
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.project_files import ProjectFiles
 from agent_worker.definitions.workflow import WorkflowDefinition, with_model
 from agent_worker.service.addresses import address_in, workspace_name_in
 from agent_worker.service.found_workflow import FoundWorkflow, find_workflow, remotes_of
@@ -30,10 +30,10 @@ from agent_worker.work import inbox, project_rows
 from agent_worker.work.door_tokens import DoorTokens
 from agent_worker.workflows import start as instances
 from agent_worker.workflows.instance import Instance, end_now
+from agent_worker.workflows.placeholder_values import MODEL
 from agent_worker.workflows.remote import Remotes
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workflows.summary import Summary, summarise
-from agent_worker.workflows.values import MODEL
 from agent_worker.workspaces import workspace_rows, workspace_state
 
 log = logging.getLogger(__name__)

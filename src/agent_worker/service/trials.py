@@ -1,4 +1,6 @@
-"""What a person tries out costs money too: it is charged to the project that they are in, though no agent spent it."""
+"""What a person's trials of providers and backends cost: charged to the project they are in, though
+no agent spent it.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from agent_worker.core.address import canonical
 from agent_worker.core.errors import BadInput, DefinitionError
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Transaction
-from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.project_files import ProjectFiles
 from agent_worker.memory import audit
 from agent_worker.memory.audit import AuditEntry, Deed
 from agent_worker.service.addresses import no_agent

@@ -1,4 +1,4 @@
-"""Work that a person does not want any more."""
+"""Open work, as a person sees it: listing it, and cancelling what they do not want any more."""
 
 from __future__ import annotations
 

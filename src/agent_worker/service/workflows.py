@@ -26,10 +26,10 @@ from agent_worker.service.service import Service
 from agent_worker.service.trust import approve, pending_approvals
 from agent_worker.work import inbox
 from agent_worker.workflows.instance import Instance
+from agent_worker.workflows.placeholder_values import MODEL, PARAMS, run_line
 from agent_worker.workflows.quiet import QuietWatch
 from agent_worker.workflows.start import Start
 from agent_worker.workflows.summary import Summary
-from agent_worker.workflows.values import MODEL, PARAMS, run_line
 from agent_worker.workspaces import member_rows, workspace_rows, workspace_state
 from agent_worker.workspaces.documents import first_document
 

@@ -1,4 +1,4 @@
-"""Tools to talk with the team."""
+"""Tools to talk with the team: its channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools about oneself: inbox and status."""
+"""Tools about the agent itself: its inbox and its status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools for large texts."""
+"""Tools for large texts, which the team shares as resources."""
 
 from __future__ import annotations
 

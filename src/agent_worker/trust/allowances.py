@@ -13,7 +13,7 @@ from typing import Literal
 
 from agent_worker.core.later import dataclass
 from agent_worker.definitions.agent import AgentDefinition
-from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.project_files import ProjectFiles
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
 from agent_worker.work.limits import WorkLimits
 

@@ -1,6 +1,7 @@
 """The files of a project that the words of a command may lead to, seen from every directory that it enters.
 
-Looks, and reads nothing. What lies outside of the project is nobody's here to change, and left out. Above: reach.py.
+Looks, and reads nothing. What lies outside of the project is nobody's here to change, and left out. Above:
+command_reach.py.
 """
 
 from __future__ import annotations

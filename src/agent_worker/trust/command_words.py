@@ -1,4 +1,7 @@
-"""What the words of a command and the text of a file say about what is run. Looks at one of them; reach.py follows."""
+"""What the words of a command and the text of a file say about what is run.
+
+Looks at one command or file; command_reach.py follows what they lead to.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Programs that most commands are made of, by what their options make them do: git, find, sed, awk, and harmless ones.
 
 Each function notes what the program may change or run. What it may run beside itself is for its caller to follow:
-reach.py.
+command_reach.py.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from agent_worker.core.later import pattern
+from agent_worker.trust.command_knowledge import ARGUMENTS, Knowledge
 from agent_worker.trust.command_words import has_option, is_plain_setting, may_be_option, operands, shown_words
-from agent_worker.trust.knowledge import ARGUMENTS, Knowledge
 from agent_worker.trust.programs import GIT_ENTERS, GIT_LOOKS, GIT_READS, RUNS_WITH, SHELL_OPTIONS, WRITERS, WRITES_WITH
 from agent_worker.trust.shell_words import UNKNOWN, Word
 

@@ -2,9 +2,9 @@
 
 A power is told apart by its digest: the exact words of the definition and the exact content of the files it names.
 Plain words (prompts, kickoffs, souls) are none, nor is what runs in our sandbox without network. Of a command every
-file is covered that it can be seen to run (reach.py); one that can run others says so. A limit above the default is a
-power too, of a kind that forbids nothing: until it is approved a lower one holds. Whether a power is approved is not
-asked here.
+file is covered that it can be seen to run (command_reach.py); one that can run others says so. A limit above the
+default is a power too, of a kind that forbids nothing: until it is approved a lower one holds. Whether a power is
+approved is not asked here.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from agent_worker.core.later import dataclass
 from agent_worker.core.remote import Fetched
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.agent_blocks import McpServer, ProviderSettings, ToolSettings
-from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.project_files import ProjectFiles
 from agent_worker.definitions.triggers import Trigger
 from agent_worker.definitions.workflow import RefMember, SetupStep, WorkflowDefinition
 from agent_worker.trust.allowances import Allowance, of_agent, of_project, of_workflow
+from agent_worker.trust.command_knowledge import Reach
+from agent_worker.trust.command_reach import reach_of_program, reach_of_shell
 from agent_worker.trust.contents import Content, digest_of, file_content, folder_content, leads_out
-from agent_worker.trust.knowledge import Reach
 from agent_worker.trust.preview import in_ascii, one_line, revealed
-from agent_worker.trust.reach import reach_of_program, reach_of_shell
 
 Kind = Literal[
     "source",

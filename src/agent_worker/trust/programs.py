@@ -1,6 +1,6 @@
 """What is known of programs that commands name: only tables, by name. What is not in them is not known.
 
-Above: reach.py, which takes a program that is not known for one that may run anything.
+Above: command_reach.py, which takes a program that is not known for one that may run anything.
 """
 
 from __future__ import annotations

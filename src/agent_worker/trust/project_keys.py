@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.later import pattern
 from agent_worker.core.provider_variables import KEY_VARIABLES, owner_of
-from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.project_files import ProjectFiles
 from agent_worker.definitions.workflow import RefMember
 from agent_worker.files.root import Root
 from agent_worker.trust.contents import digest_of

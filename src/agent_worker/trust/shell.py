@@ -1,7 +1,7 @@
 """What a text for the shell says: its simple commands in order, each with what its words may be.
 
 Nothing is run and no file is opened here. Over-estimates where it must (both ways of an `if`, every round of a loop):
-who asks wants to know what could happen. Below: shell_words.py. Above: reach.py, which knows programs.
+who asks wants to know what could happen. Below: shell_words.py. Above: command_reach.py, which knows programs.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ from agent_worker.core.address import canonical
 from agent_worker.database.database import ProjectDatabase, Row
 from agent_worker.definitions.agent import Isolation
 from agent_worker.definitions.paths import plain
-from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition, WorkspaceSettings
+from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
+from agent_worker.definitions.workspace import WorkspaceSettings
 from agent_worker.files.root import Root
 from agent_worker.proposals import minutes
 from agent_worker.work import inbox, threads

@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from agent_worker.core.errors import BadInput
 from agent_worker.core.mentions import find_mentions, nobody_called
 from agent_worker.database.database import ProjectDatabase, Transaction
-from agent_worker.definitions.workflow import WorkflowDefinition, WorkspaceSettings
+from agent_worker.definitions.workflow import WorkflowDefinition
+from agent_worker.definitions.workspace import WorkspaceSettings
 from agent_worker.proposals import lifecycle
 from agent_worker.proposals.lifecycle import SYSTEM
 from agent_worker.proposals.request import Cause, ProposalRequest, Said, Voter
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.instance_files import ELECT
 from agent_worker.workflows.interpolation import interpolate_marked
-from agent_worker.workflows.values import CAUSE
+from agent_worker.workflows.placeholder_values import CAUSE
 from agent_worker.workspaces import member_rows, routing, workspace_rows
 from agent_worker.workspaces.carried_root import CarriedRoot, check_waits_for_itself
 

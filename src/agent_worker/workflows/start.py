@@ -35,10 +35,10 @@ from agent_worker.workflows.instance_files import (
 )
 from agent_worker.workflows.interpolation import interpolate
 from agent_worker.workflows.kickoff import kick_off, refuse_nobody
+from agent_worker.workflows.placeholder_values import CAUSE, values_of
 from agent_worker.workflows.quiet import QuietWatch
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workflows.setup import run_setup
-from agent_worker.workflows.values import CAUSE, values_of
 from agent_worker.workflows.working_copies import WorkingCopies
 from agent_worker.workspaces import member_rows, workspace_rows, workspace_state
 from agent_worker.workspaces.carried_root import CarriedRoot

@@ -18,7 +18,7 @@ from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.core.later import dataclass
 from agent_worker.core.provider_variables import KEY_VARIABLES, KEYS, can_use, key_variable, more_of, owner_of
 from agent_worker.core.redaction import Redactor
-from agent_worker.definitions.project import ProjectFiles
+from agent_worker.definitions.project_files import ProjectFiles
 from agent_worker.files.root import Root
 from agent_worker.trust.gate import Gate
 from agent_worker.trust.project_keys import keys_in_env_file, power_of_keys

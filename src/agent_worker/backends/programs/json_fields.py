@@ -1,4 +1,4 @@
-"""Looking into what a program printed, which may be anything at all: what is not as expected is simply not there."""
+"""Reads fields of what a program printed, which may be anything: what is not as expected counts as missing."""
 
 from __future__ import annotations
 

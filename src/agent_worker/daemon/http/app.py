@@ -36,9 +36,9 @@ from agent_worker.core.clock import Clock
 from agent_worker.core.disk_space import Space
 from agent_worker.core.errors import BadInput
 from agent_worker.daemon.http.asgi import App
+from agent_worker.daemon.http.doors import open_doors
 from agent_worker.daemon.http.lazy_apps import LazyApp, mcp_app, metrics_app, model_app, openai_app, run_routes
 from agent_worker.daemon.http.openapi import describe
-from agent_worker.daemon.http.outside import open_outside
 from agent_worker.daemon.http.request_guard import RequestGuard, Tokens
 from agent_worker.daemon.http.routes import Routes, arguments, route, unrouted
 from agent_worker.daemon.mcp.run_tokens import RunTokens
@@ -87,7 +87,7 @@ async def make_app(identity: Identity) -> App:
         await service.open_again()
         await keys_changed(service)  # what is asked for may have come with this start
         background.begin(service)
-        open_outside(service, opening)
+        open_doors(service, opening)
         service.background(_tidy_memory(runtime.clock))
         everything = opening.pop_all()
     routes = [  # tried in this order

@@ -49,7 +49,7 @@ class AcceptedConnection(Protocol):
     def drop(self) -> None: ...
 
 
-class Doorstep:
+class OpenConnections:
     """Keeps count of the open connections, which tell it themselves."""
 
     def __init__(self, capacity: Capacity) -> None:
@@ -98,10 +98,10 @@ class _BadHead(Exception):
 
 
 class Connection(HttpToolsProtocol):
-    def __init__(self, *args: Any, doorstep: Doorstep, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, open_connections: OpenConnections, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._doorstep = doorstep
-        self._unwelcome = doorstep.is_full
+        self._open_connections = open_connections
+        self._unwelcome = open_connections.is_full
         self._in_head = True
         self._head = 0
         self._since = self.loop.time()
@@ -111,7 +111,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._doorstep.came(self)
+        self._open_connections.came(self)
         self._expect_head()
         self._looked_at = self.loop.call_later(_MOMENT, self._make_space)
 
@@ -120,14 +120,14 @@ class Connection(HttpToolsProtocol):
         if self._looked_at is not None:
             self._looked_at.cancel()
         super().connection_lost(exc)
-        self._doorstep.went(self)
+        self._open_connections.went(self)
 
     def drop(self) -> None:
         """Close the connection now, whatever was still to be sent."""
         self.transport.abort()
 
     def trust(self) -> None:
-        self._doorstep.trust(self)
+        self._open_connections.trust(self)
 
     def silent_for(self) -> float:
         waits_for_it = self._in_head or self.cycle is None or self.cycle.response_complete
@@ -135,10 +135,10 @@ class Connection(HttpToolsProtocol):
 
     def _make_space(self) -> None:
         """Drop a stranger that keeps us waiting, when there are many."""
-        if self not in self._doorstep.strangers or self.transport.is_closing():
+        if self not in self._open_connections.strangers or self.transport.is_closing():
             return
         silent = self.silent_for()
-        if silent >= _MOMENT and len(self._doorstep.strangers) > STRANGERS:
+        if silent >= _MOMENT and len(self._open_connections.strangers) > STRANGERS:
             return self.drop()
         self._looked_at = self.loop.call_later(_MOMENT - silent if silent < _MOMENT else _MOMENT, self._make_space)
 

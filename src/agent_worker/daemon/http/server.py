@@ -19,7 +19,7 @@ from typing import Literal
 import uvicorn
 
 from agent_worker.daemon.http.asgi import App
-from agent_worker.daemon.http.connection import Capacity, Connection, Doorstep
+from agent_worker.daemon.http.connection import Capacity, Connection, OpenConnections
 
 BACKLOG = 4096  #: connections that the kernel holds for us; it may allow fewer
 _STREAMS_END = 2  #: seconds that open streams get to say goodbye, of the whole grace
@@ -44,22 +44,24 @@ def raise_limit() -> int:
 
 
 class Accepting:
-    def __init__(self, listener: socket.socket, make: Callable[[], asyncio.Protocol], doorstep: Doorstep) -> None:
+    def __init__(
+        self, listener: socket.socket, make: Callable[[], asyncio.Protocol], open_connections: OpenConnections
+    ) -> None:
         self._listener = listener
         self._make = make
-        self._doorstep = doorstep
+        self._open_connections = open_connections
         self._loop = asyncio.get_running_loop()
         self._open = False
         self._resting: asyncio.TimerHandle | None = None
         self._told = -_QUIET
         self._greeting: set[asyncio.Task[object]] = set()
-        doorstep.left = self._go_on
+        open_connections.left = self._go_on
         listener.setblocking(False)
         listener.listen(BACKLOG)
         self._go_on()
 
     def close(self) -> None:
-        self._doorstep.left = lambda: None
+        self._open_connections.left = lambda: None
         self._pause()
         if self._resting is not None:
             self._resting.cancel()
@@ -76,9 +78,9 @@ class Accepting:
 
     def _accept(self) -> None:
         for _ in range(_BATCH):
-            if self._doorstep.is_crowded and not self._doorstep.make_room():
+            if self._open_connections.is_crowded and not self._open_connections.make_room():
                 return self._rest(_LOOK)
-            if len(self._greeting) >= self._doorstep.capacity.strangers:
+            if len(self._greeting) >= self._open_connections.capacity.strangers:
                 return self._pause()
             try:
                 connection, _ = self._listener.accept()
@@ -126,12 +128,12 @@ class DaemonServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, announce: Callable[[], None], capacity: Capacity) -> None:
         super().__init__(config)
         self._announce = announce
-        self._doorstep = Doorstep(capacity)
+        self._open_connections = OpenConnections(capacity)
         self._accepting: list[Accepting] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup([])
-        self._accepting = [Accepting(each, self._connection, self._doorstep) for each in sockets or ()]
+        self._accepting = [Accepting(each, self._connection, self._open_connections) for each in sockets or ()]
         self._announce()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -140,7 +142,9 @@ class DaemonServer(uvicorn.Server):
         await super().shutdown(sockets)
 
     def _connection(self) -> Connection:
-        return Connection(self.config, self.server_state, app_state=self.lifespan.state, doorstep=self._doorstep)
+        return Connection(
+            self.config, self.server_state, app_state=self.lifespan.state, open_connections=self._open_connections
+        )
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

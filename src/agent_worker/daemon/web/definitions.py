@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from agent_worker.daemon.web.frame import View, button, changes, form, link
 from agent_worker.daemon.web.markup import Html, h
-from agent_worker.definitions.project import AGENTS, WORKFLOWS
+from agent_worker.definitions.project_files import AGENTS, WORKFLOWS
 from agent_worker.service import definition_files
 from agent_worker.service.definition_files import DefinitionText
 from agent_worker.service.operation import operation

@@ -1,4 +1,4 @@
-"""Documents and long texts of a workspace: to read, to edit, what each revision changed, and what members suggest."""
+"""Documents and long texts of a workspace: to read, edit and make, what each revision changed, what members suggest."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from agent_worker.daemon.web.frame import (
     changes,
     empty,
     form,
+    in_workspace,
     link,
     panel,
     section,
@@ -22,7 +23,7 @@ from agent_worker.daemon.web.frame import (
 )
 from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.daemon.web.prose import LONGEST, code, prepared, prose
-from agent_worker.service import documents, suggestions
+from agent_worker.service import documents, suggestions, workflows
 from agent_worker.service.documents import Revision
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -57,6 +58,29 @@ async def document(service: Service, at: str, name: str, project: str | None = N
                 label=name,
             ),
             class_="plain",
+        ),
+    )
+
+
+@operation("GET", "/page/new-document")
+async def new_document(service: Service, at: str, project: str | None = None) -> View:
+    """The form for a new document."""
+    found = await workflows.workflow_status(service, at, project)
+    name = h("input", name="name", required=True, placeholder="plan.md", maxlength=200, class_="code")
+    return in_workspace(
+        "New document",
+        found.name,
+        project,
+        form(
+            "PUT /documents/{name}",
+            h("label", "Name", h("span", "ends in .md for prose", class_="less"), name),
+            h("label", "Text", h("textarea", name="text", rows=16, required=True, class_="code")),
+            button("Create"),
+            label="New document",
+            class_="make",
+            then=link("doc", found.name, project=project, name="{name}").replace("%7B", "{").replace("%7D", "}"),
+            at=found.name,
+            project=project,
         ),
     )
 

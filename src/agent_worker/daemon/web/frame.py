@@ -195,3 +195,10 @@ def seconds(micros: int) -> str:
     if micros < 120_000_000:
         return f"{micros / 1e6:.1f} s"
     return f"{micros / 60e6:.0f} min"
+
+
+def in_workspace(title: str, workspace: str, project: str | None, content: Child) -> View:
+    """A view whose heading leads back to its workspace."""
+    back = h("a", f"@{workspace}", href=link("workspace", workspace, project=project))
+    header: Html = h("header", h("h1", back, f" / {title}"), class_="bar")
+    return View(title, h("div", header, content, class_="plain"))

@@ -9,7 +9,7 @@ from agent_worker.core.text import plural
 from agent_worker.daemon.web.frame import View, button, empty, form, link, money, section, source, when
 from agent_worker.daemon.web.inbox import answer_word
 from agent_worker.daemon.web.markup import Child, Html, h
-from agent_worker.memory.gate import COLLEAGUE
+from agent_worker.memory.claims import COLLEAGUE
 from agent_worker.memory.memory import ARCHIVE, QUARANTINE, SELF, USER, MemoryEntry
 from agent_worker.service import revert
 from agent_worker.service.agents import AgentDetail

@@ -1,13 +1,16 @@
-"""A proposal as a card: the question, how the votes stand, and the person's own vote. In the channel and by itself."""
+"""A proposal as a card: the question, how the votes stand, and the person's own vote; and the form for a new one.
+
+The card stands in the channel where the proposal was announced, and by itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from agent_worker.core.text import plural
-from agent_worker.daemon.web.frame import View, button, form, panel, shown_name, source, when
+from agent_worker.daemon.web.frame import View, button, form, in_workspace, link, panel, shown_name, source, when
 from agent_worker.daemon.web.markup import Html, h
-from agent_worker.service import proposals
+from agent_worker.service import proposals, workflows
 from agent_worker.service.messages import MessageView
 from agent_worker.service.operation import operation
 from agent_worker.service.proposals import ProposalView
@@ -20,6 +23,46 @@ ProposalViews = Mapping[int, ProposalView]
 async def proposal(service: Service, at: str, number: int, project: str | None = None) -> View:
     found = await proposals.proposal_show(service, at, number, project)
     return View(found.question, card(found, at, project))
+
+
+@operation("GET", "/page/new-proposal")
+async def new_proposal(service: Service, at: str, project: str | None = None) -> View:
+    """The form for a new proposal."""
+    found = await workflows.workflow_status(service, at, project)
+    everybody = [*(member.name for member in found.members), "user"]
+    voters = [
+        h(
+            "label",
+            h("input", type="checkbox", name="voters", value=name, checked=True, data_many=True),
+            "you" if name == "user" else name,
+            class_="check",
+        )
+        for name in everybody
+    ]
+    options = h("textarea", name="options", rows=3, required=True, data_list=True, placeholder="tabs\nspaces")
+    return in_workspace(
+        "New proposal",
+        found.name,
+        project,
+        form(
+            "POST /proposals",
+            h("label", "Question", h("input", name="question", required=True, maxlength=500)),
+            h("label", "Options", h("span", "one on each line", class_="less"), options),
+            h("fieldset", h("legend", "Who votes"), voters, class_="voters"),
+            h(
+                "label",
+                "Open for",
+                h("span", "minutes", class_="less"),
+                h("input", name="minutes", type="number", min="1", step="any", placeholder="10"),
+            ),
+            button("Ask for votes"),
+            label="New proposal",
+            class_="make",
+            then=link("workspace", found.name, project=project, tab="decisions"),
+            at=found.name,
+            project=project,
+        ),
+    )
 
 
 async def proposal_views(service: Service, at: str, project: str | None) -> ProposalViews:

@@ -12,7 +12,7 @@ from agent_worker.daemon.web.every_project import of_each
 from agent_worker.daemon.web.frame import View, empty, link, section, shown_name, when
 from agent_worker.daemon.web.markup import Html, h
 from agent_worker.daemon.web.prose import in_a_line
-from agent_worker.definitions.project import AGENTS
+from agent_worker.definitions.project_files import AGENTS
 from agent_worker.service import projects, search
 from agent_worker.service.agents import AgentView
 from agent_worker.service.operation import operation

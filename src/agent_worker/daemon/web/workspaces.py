@@ -10,7 +10,7 @@ from agent_worker.core.states import told
 from agent_worker.core.text import plural
 from agent_worker.daemon.web.conversation import Talk, compose, log
 from agent_worker.daemon.web.documents import documents_table
-from agent_worker.daemon.web.exporting import export_buttons
+from agent_worker.daemon.web.exports import export_buttons
 from agent_worker.daemon.web.frame import (
     View,
     button,

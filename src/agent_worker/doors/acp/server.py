@@ -47,7 +47,7 @@ from acp.schema import (
     UserMessageChunk,
 )
 
-from agent_worker.api.connected import ConnectedDoor
+from agent_worker.api.connected import ConnectedOperations
 from agent_worker.api.functions import OwnFunctions
 from agent_worker.core.address import ACP_TAG, MAIN, as_written
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotRunning, Refused
@@ -115,7 +115,7 @@ class AcpDoor:
 
     def __init__(self, only: str = "") -> None:
         self._only = only
-        self._daemon = ConnectedDoor(None, None, start=True, trust=False)
+        self._daemon = ConnectedOperations(None, None, start=True, trust=False)
         self._is_open = False
         self._client: Client | None = None
         self._can: ClientCapabilities | None = None

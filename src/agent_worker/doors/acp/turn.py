@@ -24,7 +24,7 @@ from acp.schema import (
     Usage,
 )
 
-from agent_worker.api.connected import ConnectedDoor
+from agent_worker.api.connected import ConnectedOperations
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
@@ -55,7 +55,7 @@ class SessionPlace:
 
 
 class AcpTurn:
-    def __init__(self, daemon: ConnectedDoor, editor: Editor, place: SessionPlace) -> None:
+    def __init__(self, daemon: ConnectedOperations, editor: Editor, place: SessionPlace) -> None:
         self._daemon = daemon
         self._editor = editor
         self._place = place

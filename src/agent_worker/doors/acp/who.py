@@ -15,7 +15,7 @@ from acp.schema import (
     SessionModeState,
 )
 
-from agent_worker.api.connected import ConnectedDoor
+from agent_worker.api.connected import ConnectedOperations
 from agent_worker.core.errors import NotFound
 from agent_worker.core.later import dataclass
 
@@ -28,7 +28,7 @@ class WhoChoice:
     about: str
 
 
-async def choices(daemon: ConnectedDoor, project: str, only: str) -> list[WhoChoice]:
+async def choices(daemon: ConnectedOperations, project: str, only: str) -> list[WhoChoice]:
     """The agents and teams one can talk with. Raises NotFound where there are none."""
     agents = await daemon.call("agents_list", {"project": project})
     teams = await daemon.call("workflows_list", {"project": project})

@@ -1,4 +1,4 @@
-"""The gate before an agent's memory: of every claim it is decided what becomes of it, without a model.
+"""Claims on their way into an agent's memory: what becomes of each is decided here, by rules and without a model.
 
 What is known already is not written again: it is counted when somebody said it in this run, and not when the agent
 repeats what it knows, or a memory would confirm itself. What says otherwise than before replaces it, if it comes from
@@ -48,7 +48,7 @@ EMPTY = "Nothing was kept: it says too little. Write what will still matter in a
 
 
 @dataclass(frozen=True, slots=True)
-class GateOutcome:
+class ClaimOutcome:
     """What became of a claim."""
 
     outcome: Outcome
@@ -111,7 +111,7 @@ def keep(
     now: datetime,
     typed: bool = False,
     judged: Mapping[Pair, Verdict] = MappingProxyType({}),
-) -> GateOutcome:
+) -> ClaimOutcome:
     """Let a claim into memory, or not. Reads and writes files: call it in a thread.
 
     What a person has `typed` is meant for its key, and always kept. `judged` is what a model said of pairs.
@@ -120,21 +120,21 @@ def keep(
     there = [entry for entry in everything if entry.file != memory.ARCHIVE]
     own = _own(there, claim.key)
     if typed:
-        return _replace(root, claim, own, now=now) if own else GateOutcome("new", _written(root, claim))
+        return _replace(root, claim, own, now=now) if own else ClaimOutcome("new", _written(root, claim))
     said = {known.key: verdict for (known, new), verdict in judged.items() if new == claim and known in there}
     if same_one := _repeated(there, claim) or _said_of(there, said, "same"):
         return _again(root, claim, same_one)
     if (over := _repeated(_past(everything), claim)) and trust(claim.by) <= trust(memory.SELF):
-        return GateOutcome("past", claim, over)  # it was read again where it is kept, and does not hold any more
+        return ClaimOutcome("past", claim, over)  # it was read again where it is kept, and does not hold any more
     if is_status(claim.value) or says_too_little(f"{_words(claim.key)} {claim.value}", least=2):
-        return GateOutcome("empty", claim)
+        return ClaimOutcome("empty", claim)
     against = _against(there, claim, own, said)
     if against is None:
-        return GateOutcome("new", _written(root, claim))
+        return ClaimOutcome("new", _written(root, claim))
     if against.file == memory.CORE != claim.file:
         raise Refused(f"{against.key!r} is part of core memory", hint="use another key, or tier core")
     if _is_older(claim, against):
-        return GateOutcome(
+        return ClaimOutcome(
             "past", replace(claim, key=memory.file_away(root, replace(claim, until=_until(against)))), against
         )
     if trust(claim.by) < trust(against.by):
@@ -166,7 +166,7 @@ def _past(entries: Iterable[MemoryEntry]) -> list[MemoryEntry]:
     return [replace(entry, key=entry.key.rpartition("@")[0] or entry.key) for entry in entries if entry.replaced_by]
 
 
-def record(tx: Transaction, kept: GateOutcome, done: audit.AuditEntry, *, now: int) -> None:
+def record(tx: Transaction, kept: ClaimOutcome, done: audit.AuditEntry, *, now: int) -> None:
     """Note in the audit what became of a claim, and what stood there before; a person is asked
     about a dispute, once.
     """
@@ -179,7 +179,7 @@ def record(tx: Transaction, kept: GateOutcome, done: audit.AuditEntry, *, now: i
         inbox.ask(tx, "dispute", ref=f"{done.agent}/{about}", text=text, agent=done.agent, now=now)
 
 
-def told(kept: GateOutcome) -> str:
+def told(kept: ClaimOutcome) -> str:
     """What became of a claim, as a sentence for the agent."""
     other = kept.other
     if kept.outcome == "replaced" and other:
@@ -284,25 +284,25 @@ def _words(key: str) -> str:
     return key.replace("-", " ").replace("_", " ").lower()
 
 
-def _again(root: Root, claim: MemoryEntry, known: MemoryEntry) -> GateOutcome:
+def _again(root: Root, claim: MemoryEntry, known: MemoryEntry) -> ClaimOutcome:
     """Keep a claim that is known already: count it if somebody said it, or change who may see it."""
     made_core = claim.file == memory.CORE != known.file
     if claim.key == known.key and (claim.visibility != known.visibility or made_core):
         file = memory.CORE if made_core else known.file
-        return GateOutcome("replaced", _written(root, replace(known, visibility=claim.visibility, file=file)), known)
+        return ClaimOutcome("replaced", _written(root, replace(known, visibility=claim.visibility, file=file)), known)
     said_by_somebody = claim.by == memory.USER or claim.by.startswith(COLLEAGUE)
     if not said_by_somebody or set(claim.source) <= set(known.source):
-        return GateOutcome("known", known, known)
+        return ClaimOutcome("known", known, known)
     by = claim.by if trust(claim.by) > trust(known.by) else known.by
-    return GateOutcome("seen", memory.confirm(root, replace(known, by=by), claim.source), known)
+    return ClaimOutcome("seen", memory.confirm(root, replace(known, by=by), claim.source), known)
 
 
-def _replace(root: Root, claim: MemoryEntry, known: MemoryEntry, *, now: datetime) -> GateOutcome:
+def _replace(root: Root, claim: MemoryEntry, known: MemoryEntry, *, now: datetime) -> ClaimOutcome:
     """The old claim goes into the archive, the new one takes its place. In this order: nothing is ever nowhere."""
     if (known.value, known.visibility, known.file) == (claim.value, claim.visibility, claim.file):
-        return GateOutcome("known", known, known)
+        return ClaimOutcome("known", known, known)
     if known.value == claim.value:
-        return GateOutcome(
+        return ClaimOutcome(
             "replaced", _written(root, replace(known, visibility=claim.visibility, file=claim.file)), known
         )
     at = claim.since or now.isoformat(timespec="seconds")
@@ -311,15 +311,15 @@ def _replace(root: Root, claim: MemoryEntry, known: MemoryEntry, *, now: datetim
     made = _written(root, stands)
     if known.key != claim.key:
         memory.take_out(root, known)
-    return GateOutcome("replaced", made, known)
+    return ClaimOutcome("replaced", made, known)
 
 
-def _dispute(root: Root, claim: MemoryEntry, known: MemoryEntry) -> GateOutcome:
+def _dispute(root: Root, claim: MemoryEntry, known: MemoryEntry) -> ClaimOutcome:
     there = {entry.key: entry for entry in memory.load(root).entries}
     name = f"{known.key}{memory.DISPUTED}"
     if name in there and there[name].value != claim.value:
         memory.file_away(root, there[name])
-    return GateOutcome("disputed", _written(root, replace(claim, key=name, disputes=known.key)), known)
+    return ClaimOutcome("disputed", _written(root, replace(claim, key=name, disputes=known.key)), known)
 
 
 def _written(root: Root, claim: MemoryEntry) -> MemoryEntry:

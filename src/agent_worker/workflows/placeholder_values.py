@@ -9,7 +9,8 @@ from pathlib import Path
 
 from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import BadInput
-from agent_worker.definitions.workflow import Param, WorkflowDefinition, WorkspaceSettings
+from agent_worker.definitions.workflow import Param, WorkflowDefinition
+from agent_worker.definitions.workspace import WorkspaceSettings
 from agent_worker.workspaces import documents
 
 PARAMS = "params."  #: before the name of each param among the values of an instance

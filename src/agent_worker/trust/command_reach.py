@@ -17,6 +17,7 @@ from pathlib import Path
 from agent_worker.core.later import pattern
 from agent_worker.definitions.placeholders import PLACEHOLDER, variable_of
 from agent_worker.trust.command_files import Places
+from agent_worker.trust.command_knowledge import Knowledge, Reach
 from agent_worker.trust.command_words import (
     FILES,
     FOLLOWED,
@@ -40,7 +41,6 @@ from agent_worker.trust.common_programs import (
     note_harmless,
     note_prefix_option,
 )
-from agent_worker.trust.knowledge import Knowledge, Reach
 from agent_worker.trust.programs import (
     HARMLESS,
     PACKAGES,

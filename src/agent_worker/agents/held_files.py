@@ -1,4 +1,8 @@
-"""While a program works that may write files: its agent's soul and memory stay as they were, but for our own tools."""
+"""Holds back what a coding program writes into its agent's own files: soul and memory are changed by our tools only.
+
+The files are watched during a run and put back (memory/own_files.py); the person is told, and may take over what was
+held (service/held_files.py).
+"""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from agent_worker.core.clock import TestClock
-from agent_worker.definitions.project import load_project
+from agent_worker.definitions.project_files import load_project
 from agent_worker.files.root import Root
-from agent_worker.trust.knowledge import Reach
+from agent_worker.trust.command_knowledge import Reach
+from agent_worker.trust.command_reach import reach_of_program, reach_of_shell
 from agent_worker.trust.powers import ANY_FILE, Power, powers_of
-from agent_worker.trust.reach import reach_of_program, reach_of_shell
 from agent_worker.trust.store import NotApproved, TrustStore, kept_in
 
 FILES = {

@@ -9,8 +9,8 @@ import pytest
 
 from agent_worker.core.errors import Refused
 from agent_worker.files.root import Root
-from agent_worker.memory import facts, gate, memory
-from agent_worker.memory.gate import GateOutcome
+from agent_worker.memory import claims, facts, memory
+from agent_worker.memory.claims import ClaimOutcome
 from agent_worker.memory.memory import MemoryEntry
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
@@ -25,8 +25,8 @@ def claim(key: str, value: str, by: str = "self", run: str = "r_1", **more: str)
     return MemoryEntry(key, value, more.pop("file", "working"), source=(run,), learned=NOW.isoformat(), by=by, **more)  # type: ignore[arg-type]
 
 
-def keep(home: Root, key: str, value: str, by: str = "self", run: str = "r_1", **more: str) -> GateOutcome:
-    return gate.keep(home, claim(key, value, by, run, **more), now=NOW)
+def keep(home: Root, key: str, value: str, by: str = "self", run: str = "r_1", **more: str) -> ClaimOutcome:
+    return claims.keep(home, claim(key, value, by, run, **more), now=NOW)
 
 
 def held(home: Root) -> dict[str, str]:
@@ -51,7 +51,7 @@ def test_what_is_said_again_by_somebody_is_counted_with_its_source(home: Root) -
     keep(home, "deploy-day", "We deploy on Fridays after the review")
     kept = keep(home, "deploys", "We deploy on Fridays after review", "user", "r_2")
     assert (kept.outcome, kept.entry.seen, kept.entry.source, kept.entry.by) == ("seen", 2, ("r_1", "r_2"), "user")
-    assert gate.told(kept) == "Seen before: 2 times now, under deploy-day."
+    assert claims.told(kept) == "Seen before: 2 times now, under deploy-day."
     assert list(held(home)) == ["deploy-day"]
 
 
@@ -69,7 +69,7 @@ def test_what_an_agent_repeats_by_itself_confirms_nothing(home: Root) -> None:
 def test_what_no_longer_holds_is_in_the_archive_with_its_end(home: Root) -> None:
     keep(home, "deploy-day", "Fridays after review", "user")
     kept = keep(home, "deploy-day", "Mondays after review", "user", "r_2")
-    assert gate.told(kept) == "Remembered; it replaces deploy-day of 16 Nov."
+    assert claims.told(kept) == "Remembered; it replaces deploy-day of 16 Nov."
     (old,) = archived(home)
     assert (old.key, old.value, old.replaced_by, old.until) == (
         "deploy-day@1",
@@ -132,16 +132,16 @@ def test_what_a_person_said_is_not_lost_to_anybody_less_trusted(home: Root, by: 
     kept = keep(home, "deploy-day", "Fridays, whenever", by, "r_2")
     assert kept.outcome == "disputed"
     assert held(home) == {"deploy-day": "Mondays after review", "deploy-day (disputed)": "Fridays, whenever"}
-    assert [(a.key, b.key) for a, b in gate.disputes(home)] == [("deploy-day", "deploy-day (disputed)")]
+    assert [(a.key, b.key) for a, b in claims.disputes(home)] == [("deploy-day", "deploy-day (disputed)")]
 
 
 @pytest.mark.parametrize(("take", "holds"), [(True, "Fridays, whenever"), (False, "Mondays after review")])
 def test_a_person_settles_a_dispute(home: Root, take: bool, holds: str) -> None:
     keep(home, "deploy-day", "Mondays after review", "user")
     keep(home, "deploy-day", "Fridays, whenever", "agent:carol", "r_2")
-    gate.settle(home, "deploy-day", take=take, now=NOW)
+    claims.settle(home, "deploy-day", take=take, now=NOW)
     assert held(home) == {"deploy-day": holds}
-    assert gate.disputes(home) == []
+    assert claims.disputes(home) == []
 
 
 def test_news_of_the_past_does_not_replace_what_holds(home: Root) -> None:
@@ -175,8 +175,8 @@ def test_a_time_that_a_person_wrote_in_words_stops_nothing(home: Root, learned: 
     path = home.location(memory.path_of("working"))
     path.parent.mkdir(parents=True)
     path.write_text(f"deploy-day: {{ value: Fridays after review, learned: {learned} }}\n")
-    assert gate.told(keep(home, "deploy-day", "Mondays after review", "user")).startswith("Remembered; it replaces")
-    assert gate.told(keep(home, "deploy-day", "Sundays after review", "outside", "r_2")).startswith("Disputed")
+    assert claims.told(keep(home, "deploy-day", "Mondays after review", "user")).startswith("Remembered; it replaces")
+    assert claims.told(keep(home, "deploy-day", "Sundays after review", "outside", "r_2")).startswith("Disputed")
 
 
 # --- what says nothing --------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def test_a_time_that_a_person_wrote_in_words_stops_nothing(home: Root, learned: 
 def test_how_the_work_goes_is_not_kept(home: Root, key: str, value: str) -> None:
     kept = keep(home, key, value)
     assert kept.outcome == "empty"
-    assert "says too little" in gate.told(kept)
+    assert "says too little" in claims.told(kept)
     assert not home.is_there
 
 
@@ -216,7 +216,7 @@ def test_how_the_work_goes_is_not_kept(home: Root, key: str, value: str) -> None
     ],
 )
 def test_who_says_so_follows_from_what_was_said(said: list[tuple[str, str]], outside: bool, by: str) -> None:
-    assert gate.author("We deploy on Mondays after review", said, outside=outside) == by
+    assert claims.author("We deploy on Mondays after review", said, outside=outside) == by
 
 
 @pytest.mark.parametrize(

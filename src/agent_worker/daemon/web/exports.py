@@ -8,8 +8,8 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from agent_worker.core.later import dataclass
+from agent_worker.daemon.web.export_page import Record, as_jsonl, as_markdown, as_page_meanwhile
 from agent_worker.daemon.web.markup import Html, h
-from agent_worker.daemon.web.record import Record, as_jsonl, as_markdown, as_page_meanwhile
 from agent_worker.service import documents, messages, proposals, runs
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service

@@ -1,6 +1,6 @@
 """What is known so far of a command that is read: its variables, where it may be, the files it may run or change.
 
-Filled by reach.py; whatever a command does that cannot be followed is noted as a cause why it can run anything.
+Filled by command_reach.py; whatever a command does that cannot be followed is noted as a cause why it can run anything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What the daemon has to do with the world outside of this machine: whom it tells, and what is reached from there."""
+"""The doors that work by themselves while the daemon runs: notifications, traces, and the public listener.
+
+What the person has not set up costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ from agent_worker.service.service import Service
 log = logging.getLogger(__name__)
 
 
-def open_outside(service: Service, opening: AsyncExitStack) -> None:
-    """Begin what reaches outside: it ends with `opening`, and what the person has not asked for costs nothing."""
+def open_doors(service: Service, opening: AsyncExitStack) -> None:
+    """Open these doors; they close with `opening`."""
     OutboxSender(service)
     _begin_traces(service)
     chosen = service.runtime.registry.settings
