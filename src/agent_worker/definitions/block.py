@@ -3,30 +3,35 @@
 Pydantic checks a rule that spans several fields only after each field is right. Ours are checked
 on what was written, beside the fields, so that one look shows everything; see `Block.rules`.
 
-Where a block may be left out, its default is made by `model_construct`: there is nothing to check, and what checks a
-block is made only for those that are written.
+What checks a block takes pydantic milliseconds to make. It is made when such a block is first written somewhere: a
+block that contains others knows only that they check themselves, and the default of one that may be left out comes
+from `model_construct`, as there is nothing to check.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any, ClassVar, NamedTuple, Self
 
 from pydantic import (
     AliasChoices,
     BaseModel,
     ConfigDict,
+    GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     ModelWrapValidatorHandler,
     ValidationError,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError
+from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
 
 from agent_worker.definitions.problems import did_you_mean
 
 Where = tuple[str | int, ...]
+
+_MAKING: ContextVar[bool] = ContextVar("making", default=False)  #: what checks a block; others inside it wait
 
 
 class Broken(NamedTuple):
@@ -86,6 +91,23 @@ class Block(BaseModel):
         if key in spellings:
             return "is given twice, under two spellings", f"keep one of {', '.join(spellings[key])}"
         return "unknown key", did_you_mean(key, list(spellings)) or f"known here: {', '.join(spellings)}"
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        if _MAKING.get():
+            name = f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"  # as pydantic itself calls a model under $defs
+            described = {"pydantic_js_functions": [cls._described]}
+            return core_schema.no_info_plain_validator_function(cls.model_validate, ref=name, metadata=described)
+        making = _MAKING.set(True)
+        try:
+            return handler(source)
+        finally:
+            _MAKING.reset(making)
+
+    @classmethod
+    def _described(cls, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        cls.model_rebuild()
+        return handler(cls.__pydantic_core_schema__)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
