@@ -694,7 +694,7 @@ BUGS = (
         "a run that is under way does not look at the gate",
         "L5",
         "test_L5_a_run_asks_its_model_nothing_while_the_gate_of_its_key_is_closed",
-        Edit("Limiter.enter_at_once", "not self.is_open(credential)", "False"),
+        Edit("Limiter.enter_at_once", "gate.line or not self._has_room(gate)", "False"),
     ),
     bug(
         "each try of a model that refuses is a run of its own",

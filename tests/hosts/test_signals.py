@@ -126,9 +126,9 @@ async def test_a_key_that_is_refused_on_one_host_is_not_used_on_another_before_i
     first, second = limiter_of(one), limiter_of(two)
     first.key_of = second.key_of = lambda credential: f"the hash of {credential}"
     assert first.refused("anthropic", 30) == pytest.approx(30)
-    await until(lambda: not second.is_open("anthropic"))
+    await until(lambda: second.opens_in("anthropic"))
     assert 0 < second.opens_in("anthropic") <= 31
-    assert second.is_open("openai")
+    assert not second.opens_in("openai")
     (row,) = await one.runtime.database.read(stored.closed_gates)
     assert (row["key"], row["host"]) == ("the hash of anthropic", one.id)
     # A refusal that was heard is not told on: the row stays as its host wrote it.
@@ -141,7 +141,7 @@ async def test_a_host_that_begins_later_hears_of_a_gate_that_is_closed(fleet: Fl
     limiter_of(one).refused("anthropic", 30)
     await one.runtime.signals.tell()  # type: ignore[union-attr]
     two = await fleet.add()
-    await until(lambda: not limiter_of(two).is_open("anthropic"))
+    await until(lambda: limiter_of(two).opens_in("anthropic"))
 
 
 def test_a_gate_is_known_by_a_hash_that_is_the_same_where_the_key_is() -> None:

@@ -83,8 +83,8 @@ class Admission:
         key, limiter = worker.credential, self._loop_context.limiter
         if not key:
             return True
-        if limiter.is_open(key):
-            await places.enter_async_context(self.key_pass.held(key))
+        if self.key_pass.take_at_once(key):
+            places.callback(self.key_pass.leave)
             return True
 
         async def line_up(work: Pending) -> float | None:

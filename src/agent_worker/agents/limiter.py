@@ -68,22 +68,17 @@ class Limiter:
         self._chance = chance
         self._gates: dict[str, _Gate] = {}  # by key
 
-    def is_open(self, credential: str) -> bool:
-        """Would `enter` let us in without a wait?"""
-        gate = self._gate(credential)
-        return not gate.line and self._has_room(gate)
-
     def enter_at_once(self, credential: str) -> Pass | None:
         """A pass now, without waiting; None when the gate is closed, or others are before us."""
-        if not self.is_open(credential):
-            return None
         gate = self._gate(credential)
+        if gate.line or not self._has_room(gate):
+            return None
         gate.inside += 1
         return Pass(credential, gate, gate.storms)
 
     def opens_in(self, credential: str) -> float:
         """Seconds until somebody may be let in; 0 when the gate is not closed, though it may be narrow."""
-        return max(0.0, self._gate(credential).until - self._clock.monotonic())
+        return self._closed_for(self._gate(credential))
 
     async def enter(self, credential: str) -> Pass:
         """Wait until the gate lets us in: whoever came first is let in first. Each pass is given back by `leave`."""
@@ -92,7 +87,7 @@ class Limiter:
         try:
             while True:
                 place.stirred.clear()
-                closed = self.opens_in(credential)  # looked at first: it may open while we look for room
+                closed = self._closed_for(gate)  # looked at first: it may open while we look for room
                 self._let_in(credential, gate)
                 if place.given:
                     return place.given
@@ -158,6 +153,9 @@ class Limiter:
     def _gate(self, credential: str) -> _Gate:
         return self._gates.setdefault(self.key_of(credential), _Gate())
 
+    def _closed_for(self, gate: _Gate) -> float:
+        return max(0.0, gate.until - self._clock.monotonic())
+
     def _has_room(self, gate: _Gate) -> bool:
         return gate.until <= self._clock.monotonic() and (not gate.width or gate.inside < gate.width)
 
@@ -193,15 +191,20 @@ class KeyPass:
         self._longest_wait = longest_wait  # seconds, as the project's settings say now
         self._given: Pass | None = None
 
+    def take_at_once(self, credential: str) -> bool:
+        """Have a pass now, without waiting, if the gate lets us in; given back by `leave`."""
+        self._given = self._limiter.enter_at_once(credential)
+        return self._given is not None
+
     @asynccontextmanager
     async def held(self, credential: str) -> AsyncIterator[None]:
         self._given = await self._limiter.enter(credential)
         try:
             yield
         finally:
-            self._leave()
+            self.leave()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         given, self._given = self._given, None
         if given is not None:
             self._limiter.leave(given)
@@ -221,13 +224,13 @@ class KeyPass:
                 self._limiter.refused(credential, asked or None)
             raise
         finally:
-            self._leave()
+            self.leave()
 
     def _pass_for(self, credential: str) -> Pass | None:
         """The pass that we came in with, or another one; None for a model without a key."""
         if self._given is not None and self._given.credential == credential:
             return self._given
-        self._leave()
+        self.leave()
         if not credential:
             return None
         if (given := self._limiter.enter_at_once(credential)) is None:

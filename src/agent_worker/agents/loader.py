@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +32,7 @@ from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.guard import GuardModel
 from agent_worker.definitions.loading import shown
 from agent_worker.definitions.project_files import AGENTS, ProjectFiles
-from agent_worker.definitions.schedule import Schedule
+from agent_worker.definitions.schedule import Schedule, WorkflowSchedule
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
 from agent_worker.files.root import Root
 from agent_worker.schedules import schedule
@@ -106,10 +107,9 @@ class Loader:
         again = again or self._registry.root(loaded.id) not in (None, project.root)  # it was moved
         self._registry.keep_project(loaded.id, project)
         await self._backends.gate.look(project.root, loaded.id)
-        await asyncio.to_thread(self._backends.keys.look_at, project)
+        left, held = await asyncio.to_thread(self._look_at, project)
         self._backends.keep_secret(project)
-        await self._put_back_after_kill(loaded)
-        held = await asyncio.to_thread(self._backends.held_back, project, None)
+        await self._put_back_after_kill(loaded, left)
         for name, definition in loaded.quick.items():
             id = loaded.agents[name]
             if not self._registry.knows(id):
@@ -120,15 +120,20 @@ class Loader:
             # Of one that is as it was, the backend, with script or session, goes on.
             if again or not self._registry.has(loaded.agents[name], definition)
         }
-        await self._renew(loaded, changed, held)
+        unscheduled = await self._renew(loaded, changed, held)
         self._share_limit(loaded.id, holds(of_project(project), held))
         self._share_judge(loaded.id, project.definition.guard)
-        await self._keep_workflow_schedules(loaded)
+        await self._keep_workflow_schedules(loaded, unscheduled)
         return self._as_it_works(loaded)
 
-    async def _put_back_after_kill(self, loaded: LoadedProject) -> None:
+    def _look_at(self, project: ProjectFiles) -> tuple[Collection[str], Held]:
+        """The agents in whose run another process died, and limits that nobody has approved. Blocks."""
+        self._backends.keys.look_at(project)
+        return self._registry.journal.left(), self._backends.held_back(project, None)
+
+    async def _put_back_after_kill(self, loaded: LoadedProject, left: Collection[str]) -> None:
         """Restore the files of agents in whose run another process died, before anybody reads them."""
-        if left := await asyncio.to_thread(self._registry.journal.left):
+        if left:
             root, agents = Root(loaded.project.root), loaded.project.agents
             owners = [
                 FilesOwner(id, name, root.beneath(agents[name].personal_dir))
@@ -138,11 +143,12 @@ class Loader:
             database = self._database.of(loaded.id)
             await put_back_after_kill(self._registry.journal, owners, database, now=self._clock.micros())
 
-    async def _renew(self, loaded: LoadedProject, definitions: Mapping[str, AgentDefinition], held: Held) -> None:
+    async def _renew(self, loaded: LoadedProject, definitions: Mapping[str, AgentDefinition], held: Held) -> list[str]:
         """Register agents by these definitions. An agent that cannot be used by its new definition keeps the last good
         one, with what is wrong.
 
-        All together in each step, not one after the other: there may be thousands.
+        Returns the schedules that they have no more. All together in each step, not one after the other: there may be
+        thousands.
         """
         ready = await asyncio.to_thread(self._looked_at, loaded, definitions, held)
         ready = await self._with_conversations(loaded, ready)
@@ -155,8 +161,7 @@ class Loader:
             self._registry.add(worker)
             if not worker.definition.schedule:
                 unscheduled.append(schedule.id_of(worker.agent))
-        if unscheduled:
-            await self._database.of(loaded.id).write(_clear_all, unscheduled)
+        return unscheduled
 
     def _looked_at(
         self, loaded: LoadedProject, definitions: Mapping[str, AgentDefinition], held: Held
@@ -361,9 +366,10 @@ class Loader:
         if self.ticker:
             self.ticker.look_again()
 
-    async def _keep_workflow_schedules(self, loaded: LoadedProject) -> None:
+    async def _keep_workflow_schedules(self, loaded: LoadedProject, others_gone: Sequence[str]) -> None:
+        """Those of workflows as their files say; `others_gone` are schedules of agents that have none any more."""
         wanted = {name: flow.schedule for name, flow in loaded.project.workflows.items() if flow.schedule}
-        await self._database.of(loaded.id).write(schedule.keep_workflows, wanted, now=self._clock.now())
+        await self._database.of(loaded.id).write(_keep_schedules, wanted, others_gone, now=self._clock.now())
         if wanted and self.ticker:
             self.ticker.look_again()
 
@@ -395,6 +401,9 @@ def _look_into(worker: AgentRuntime) -> int:
     return last_seq(worker.home, CONVERSATIONS, dated=True)
 
 
-def _clear_all(tx: Transaction, schedules: Iterable[str]) -> None:
-    for id in schedules:
+def _keep_schedules(
+    tx: Transaction, wanted: Mapping[str, WorkflowSchedule], gone: Iterable[str], *, now: datetime
+) -> None:
+    for id in gone:
         schedule.clear(tx, id)
+    schedule.keep_workflows(tx, wanted, now=now)

@@ -108,7 +108,7 @@ class PromptTexts:
         # What each was sent last, stored or sent again today: digest → id. Who was sent something last stands last.
         self._known: dict[Recipient, Mapping[bytes, str]] = {}
         self._cleaned: set[str] = set()  # projects whose old texts have gone today
-        self._toolsets: dict[tuple[object, ...], tuple[tuple[ToolSpec, ...], Outgoing]] = {}
+        self._toolsets: dict[tuple[int, ...], tuple[tuple[ToolSpec, ...], Outgoing]] = {}
 
     @property
     def remembered(self) -> int:
@@ -167,12 +167,12 @@ class PromptTexts:
         self._day = day
 
     def _definitions(self, tools: tuple[ToolSpec, ...]) -> Outgoing:
-        key = tuple((tool.name, tool.description, id(tool.written)) for tool in tools)
+        key = tuple(map(id, tools))
         made = self._toolsets.get(key)
         if made is None:
             while len(self._toolsets) >= _TOOLSETS:
                 del self._toolsets[next(iter(self._toolsets))]
-            # The tools are kept too: no other schema can get the id of one of theirs.
+            # The tools are kept too: no other tool can get the id of one of theirs.
             made = self._toolsets[key] = tools, Outgoing(_as_json(tools), is_json=True)
         return made[1]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import apsw
@@ -57,7 +58,9 @@ class StoredTransaction:
             return text
         if known := self._looked.get(id(text)):  # whoever asked before storing it stores the same
             return known[1]
-        hidden = self._redact(text)
+        return self._remembered(text, self._redact(text))
+
+    def _remembered(self, text: str, hidden: str) -> str:
         self._looked[id(text)] = (text, hidden)  # which holds it: its id is nobody else's meanwhile
         self._looked[id(hidden)] = (hidden, hidden)
         return hidden
@@ -71,12 +74,12 @@ class StoredTransaction:
 
     def redact_json(self, text: str) -> str:
         """Redact JSON string by string: what only looks like a secret across two strings stays whole."""
-        if (hidden := self._redact(text)) == text:
-            return text
-        try:
-            return json.dumps(redacted(json.loads(text), self._redact), ensure_ascii=False)
-        except (ValueError, RecursionError):  # it was none
-            return hidden
+        if known := self._looked.get(id(text)):
+            return known[1]
+        if (hidden := self._redact(text)) != text:
+            with suppress(ValueError, RecursionError):  # it was none
+                hidden = json.dumps(redacted(json.loads(text), self._redact), ensure_ascii=False)
+        return self._remembered(text, hidden)
 
     def _hidden(self, sql: str, values: dict[str, object]) -> dict[str, object]:
         """Secrets are taken out here, by the columns they would end in, where nobody can forget to."""

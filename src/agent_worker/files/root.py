@@ -86,7 +86,7 @@ class Root:
     def may_hold(self, *names: str) -> bool:
         """Whether one of these names may be here, in any spelling: a hint that saves a look, nothing is opened."""
         try:
-            there = os.listdir(self.location())
+            there = os.listdir(os.path.join(self.path, *self.within))
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:  # whoever looks is told why

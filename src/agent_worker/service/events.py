@@ -11,7 +11,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from agent_worker.agents.loader import LoadedProject
@@ -308,7 +308,15 @@ def _nothing() -> None:
 
 def _size(event: Event) -> int:
     """The size of an event, nearly: what is long in it is its text."""
-    return 200 + sum(len(getattr(event, name, "")) for name in ("text", "arguments", "reason"))
+    size, kind = 200, type(event)
+    if (names := _LONG.get(kind)) is None:
+        names = _LONG[kind] = [each.name for each in fields(kind) if each.name in ("text", "arguments", "reason")]
+    for name in names:
+        size += len(getattr(event, name))
+    return size
+
+
+_LONG: dict[type[Event], list[str]] = {}  # fields of each kind of event that may be long
 
 
 def _gap(first: int, last: int) -> EventRecord:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import canonical
-from agent_worker.database.database import ProjectDatabase, Row
+from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.definitions.agent import Isolation
 from agent_worker.definitions.paths import plain
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
@@ -41,8 +41,8 @@ async def go_on_after(
     """Go on counting after what the files hold, where they know more than the database (it is new, or was restored)."""
     if not root.is_there:
         return
-    said = await asyncio.to_thread(last_seq, root, archive.CHANNEL, dated=False)
-    workspace = await database.read(workspace_rows.get, id)
+    said, talked = await asyncio.to_thread(_ends_in, root, members)
+    workspace, known = await database.read(_ends_stored, id, members)
     if workspace["seq"] < said:
         await database.write(workspace_state.begin_at, id, said)
         if workspace["seq"]:  # it knew this workspace: it has gone back, and nobody shall learn that by chance
@@ -53,21 +53,34 @@ async def go_on_after(
             ref = f"{id}/{workspace['seq']}-{said}"
             await database.write(inbox.ask, "failure", workspace=id, ref=ref, text=text, now=runtime.clock.micros())
     for name, agent in members.items():
-        talked = await asyncio.to_thread(last_seq, root, f"{HISTORY}/{name}.jsonl", dated=False)
-        if await database.read(threads.last_seq, agent, id) < talked:
-            await database.write(threads.restore, agent, id, (), seq=talked)
+        if known[name] < talked[name]:
+            await database.write(threads.restore, agent, id, (), seq=talked[name])
 
 
-async def tidy(runtime: Runtime, database: ProjectDatabase, id: str, files: Root) -> None:
+def _ends_in(root: Root, members: Iterable[str]) -> tuple[int, dict[str, int]]:
+    """How far the files go: of the channel, and of each member's history. Blocks."""
+    talked = {name: last_seq(root, f"{HISTORY}/{name}.jsonl", dated=False) for name in members}
+    return last_seq(root, archive.CHANNEL, dated=False), talked
+
+
+def _ends_stored(tx: Transaction, id: str, members: Mapping[str, str]) -> tuple[Row, dict[str, int]]:
+    """The workspace, and how far the history of each member goes in the database."""
+    return workspace_rows.get(tx, id), {name: threads.last_seq(tx, agent, id) for name, agent in members.items()}
+
+
+async def tidy(runtime: Runtime, database: ProjectDatabase, workspace: Row, files: Root) -> None:
     """Make good what a crash left in the files, before anybody writes there."""
-    await asyncio.to_thread(files.make_dirs)
-    conflicts = await asyncio.to_thread(files.sweep)
-    workspace = await database.read(workspace_rows.get, id)
-    for kept in conflicts:
+    id = workspace["id"]
+    for kept in await asyncio.to_thread(_swept, files):
         text = f"a file was edited while we wrote it; the other version is {kept}"
         await database.write(inbox.ask, "conflict", workspace=id, ref=kept, text=text, now=runtime.clock.micros())
     await Documents(database, runtime.clock, workspace).file_pending()
     await minutes.file_pending(database, runtime.clock, id)
+
+
+def _swept(files: Root) -> tuple[str, ...]:
+    files.make_dirs()
+    return files.sweep()
 
 
 def folder_of(loaded: LoadedProject, workspace: NewWorkspace) -> Root:

@@ -20,7 +20,7 @@ from agent_worker.core.later import dataclass
 from agent_worker.core.remote import Fetched
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
-from agent_worker.trust.powers import powers_of
+from agent_worker.trust.powers import Power, powers_of
 from agent_worker.workflows import archive
 from agent_worker.workflows.instance import Instance
 from agent_worker.workflows.instance_files import (
@@ -65,8 +65,7 @@ async def start(runtime: Runtime, loaded: LoadedProject, wanted: Start) -> Insta
     """Set up, open the workspace, add the members, post the kickoff."""
     check_no_secret(check_tag(wanted.tag), runtime.database.redact, of="an instance")
     root = loaded.project.root
-    powers = await asyncio.to_thread(powers_of, loaded.project, wanted.workflow, wanted.fetched)
-    await asyncio.to_thread(runtime.gate.require, root, powers)
+    powers = await asyncio.to_thread(_approved_powers, runtime, loaded, wanted)
     source = wanted.fetched.root if wanted.fetched else root
     values = values_of(wanted.workflow, wanted.tag, wanted.params, source=source, model=wanted.model)
     values |= {CAUSE: str(wanted.cause)} if wanted.cause else {}
@@ -82,6 +81,13 @@ async def start(runtime: Runtime, loaded: LoadedProject, wanted: Start) -> Insta
         instance = await _open(runtime, loaded, wanted, values, opening)
         await kick_off(instance, wanted.workflow, values, wanted.message, wanted.material)
     return instance
+
+
+def _approved_powers(runtime: Runtime, loaded: LoadedProject, wanted: Start) -> tuple[Power, ...]:
+    """What the workflow may do. Raises Untrusted when a person has to approve some of it. Blocks."""
+    powers = powers_of(loaded.project, wanted.workflow, wanted.fetched)
+    runtime.gate.require(loaded.project.root, powers)
+    return powers
 
 
 async def reopen(runtime: Runtime, loaded: LoadedProject, workflow: WorkflowDefinition, workspace: Row) -> Instance:
@@ -150,8 +156,8 @@ async def _open(
     workspace = replace(workspace, given=json.dumps(values), host=runtime.supervisor.host)
     async with runtime.opening:
         instance = opening.instance = await _prepare(runtime, loaded, wanted.workflow, workspace, values, opening)
-        await instance.database.write(workspace_state.let_in, instance.id)
-    for agent in (await instance.database.read(member_rows.members_in, instance.id)).values():
+        members = await instance.database.write(_let_in, instance.id)
+    for agent in members.values():
         await runtime.public.publish(runtime.registry.worker(agent, instance.id))
     await runtime.supervisor.wake_all()  # what was queued before everybody was a member
     return instance
@@ -176,21 +182,19 @@ async def _prepare(
     used_before = directory if known is None and not workspace.bound else None
     if used_before:  # what the last one left there is set aside before this one has anything
         await asyncio.to_thread(archive.set_aside, used_before, now=runtime.clock.now(), kept=kept)
-    id = await database.write(_open_workspace, workspace, opening, now=runtime.clock.micros())
+    forgets = kept if used_before else None
+    id = await database.write(_open_workspace, workspace, opening, forgets, now=runtime.clock.micros())
     failpoint("attach")
-    if used_before:
-        await database.write(archive.forget_old, now=runtime.clock.micros(), kept=kept)
     notes = _notes(workflow, values)
     working_copies = {name: copy.files for name, copy in copies.items()}
     members = await runtime.loader.add_members(loaded, workflow, id, workspace.name, notes, working_copies)
-    await database.write(workspace_state.add_members, id, members)
-    opened = await database.read(workspace_rows.get, id)
+    opened = await database.write(_add_members, id, members)
     began = opened["started_at"]  # earlier, if its host died since
     if directory is not None:
         files = workspace_rows.files_of(opened)
         await set_aside_others(runtime, database, opened, files)
         await go_on_after(runtime, database, id, files, members)
-        await tidy(runtime, database, id, files)
+        await tidy(runtime, database, opened, files)
         await keep_files(runtime, opened, files, members)
     own = WorkingCopies(database, runtime.bus, runtime.clock, runtime.supervisor.leaves)
     await own.open(id, workspace.name, {members[name]: copy for name, copy in copies.items()}, began=began)
@@ -225,10 +229,26 @@ def _set_alarm(
     return asyncio.create_task(ring(), name=f"alarm of {id}")
 
 
-def _open_workspace(tx: Transaction, workspace: NewWorkspace, opening: _Opening, *, now: int) -> str:
+def _open_workspace(
+    tx: Transaction, workspace: NewWorkspace, opening: _Opening, forgets: timedelta | None, *, now: int
+) -> str:
+    """Its id. `forgets`: how long earlier instances are kept, whose files were set aside just now."""
     id = workspace_state.open_workspace(tx, workspace, now=now)
     opening.workspaces.append(id)  # here: it is stored even if whoever asked for it does not wait for the answer
+    if forgets is not None:
+        archive.forget_old(tx, now=now, kept=forgets)
     return id
+
+
+def _add_members(tx: Transaction, id: str, members: Mapping[str, str]) -> Row:
+    workspace_state.add_members(tx, id, members)
+    return workspace_rows.get(tx, id)
+
+
+def _let_in(tx: Transaction, id: str) -> dict[str, str]:
+    """Everybody who is a member now: name → id."""
+    workspace_state.let_in(tx, id)
+    return member_rows.members_in(tx, id)
 
 
 def _undo_workspaces(tx: Transaction, /, opening: _Opening, undo: Callable[..., None], **how: int) -> None:

@@ -133,7 +133,7 @@ class Fragments:
 
     def __init__(self) -> None:
         self._steps: dict[int, tuple[weakref.ref[PastStep], bytes]] = {}
-        self._tools: dict[tuple[object, ...], tuple[tuple[ToolSpec, ...], bytes]] = {}
+        self._tools: dict[tuple[int, ...], tuple[tuple[ToolSpec, ...], bytes]] = {}
 
     def step(self, step: PastStep, make: Callable[[PastStep], Iterable[Json]]) -> bytes:
         """The messages of a step, joined by commas. Forgotten with the step, so that an id stands for its step."""
@@ -145,12 +145,12 @@ class Fragments:
         return kept[1]
 
     def tools(self, tools: tuple[ToolSpec, ...], make: Callable[[ToolSpec], Json]) -> bytes:
-        key = tuple((tool.name, tool.description, id(tool.schema)) for tool in tools)
+        key = tuple(map(id, tools))
         kept = self._tools.get(key)
         if kept is None:
             while len(self._tools) >= _TOOLSETS:
                 del self._tools[next(iter(self._tools))]
-            # The tools are kept too: no other schema can get the id of one of theirs.
+            # The tools are kept too: no other tool can get the id of one of theirs.
             kept = self._tools[key] = tools, joined(map(make, tools))
         return kept[1]
 
