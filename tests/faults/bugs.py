@@ -688,7 +688,7 @@ BUGS = (
         "who waits for a tool keeps others with the same key from their model",
         "L5",
         "test_L5_who_waits_for_a_tool_holds_up_nobody_who_shares_its_key",
-        Edit("KeyPass.one_request", "self._leave()", "None"),
+        Edit("KeyPass.one_request", "self.leave()", "None"),
     ),
     bug(
         "a run that is under way does not look at the gate",
