@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent_worker.cli.output import clean
 from agent_worker.cli.prose import Page, cut, drawn, wrapped
 from agent_worker.cli.wrapping import cells
+from agent_worker.core.text import clean
 
 FAMILY, RAINBOW = "👩\u200d👩\u200d👧", "🏳\ufe0f\u200d🌈"
 

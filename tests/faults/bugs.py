@@ -151,9 +151,9 @@ BUGS = (
         "W5",
         "test_W3_W4_W5_W6_another_origin_is_refused_with_a_valid_token",
         Edit(
-            "RequestGuard",
-            'headers.only("origin") != f"http://{host}"',
-            'not (headers.only("origin") or "").startswith(f"http://{host}")',
+            "RequestHeaders",
+            'self.only("origin") != origin',
+            'not (self.only("origin") or "").startswith(origin)',
         ),
     ),
     bug(

@@ -21,10 +21,10 @@ from agent_worker.backends.programs.codex import CodexStream
 from agent_worker.backends.programs.cursor import CursorStream
 from agent_worker.backends.programs.runner import event_in
 from agent_worker.backends.programs.signals import Calling, Over, ProgramReturned, Said
-from agent_worker.cli.output import clean
 from agent_worker.core.errors import BadInput, DefinitionError
 from agent_worker.core.mentions import find_mentions
 from agent_worker.core.remote import parse_remote
+from agent_worker.core.text import clean
 from agent_worker.definitions.loading import agent_of
 from agent_worker.definitions.source import parse_source
 from agent_worker.files.jsonl import append_records, read_all, read_last

@@ -15,7 +15,7 @@ from tests.teams import Team, open_team, write_project
 from agent_worker.backends.mock import says
 from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import BadInput, NotFound, NotRunning
-from agent_worker.service.schedules import schedule_clear, schedule_get, schedule_set, schedules_list
+from agent_worker.service.schedules import ScheduleRequest, schedule_clear, schedule_get, schedule_set, schedules_list
 from agent_worker.service.service import Service
 
 WORKFLOW = """
@@ -153,8 +153,8 @@ async def test_a_default_is_for_every_member_that_has_no_schedule_of_its_own_the
     team: tuple[Team, Service, str],
 ) -> None:
     here, service, root = team
-    await schedule_set(service, "alice@review", wakeup="10m", project=root)
-    made = await schedule_set(service, "@review", wakeup="20m", prompt="anything new?", project=root)
+    await schedule_set(service, "alice@review", ScheduleRequest(wakeup="10m"), project=root)
+    made = await schedule_set(service, "@review", ScheduleRequest(wakeup="20m", prompt="anything new?"), project=root)
     assert (made.target, made.of, made.due_at) == ("@review", "default", None)
     assert await set_for(await schedules_list(service, root)) == {
         "@review": ("20m", "person"),

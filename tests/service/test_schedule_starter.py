@@ -19,7 +19,7 @@ from agent_worker.database.database import Row
 from agent_worker.files.root import Root
 from agent_worker.service.inbox import inbox_answer, inbox_list
 from agent_worker.service.schedule_starter import ScheduleStarter
-from agent_worker.service.schedules import schedule_clear, schedule_get, schedule_set, schedules_list
+from agent_worker.service.schedules import ScheduleRequest, schedule_clear, schedule_get, schedule_set, schedules_list
 from agent_worker.service.service import Service
 from agent_worker.service.workflows import WorkflowRequest, begin, workflow_stop
 
@@ -229,9 +229,9 @@ async def test_what_a_person_sets_is_kept_over_a_restart_and_counts_more_than_th
     watched: Open, clock: TestClock
 ) -> None:
     async with watched(TRIAGE + "schedule: { wakeup: 1h }\n") as here:
-        made = await schedule_set(here.service, "triage", wakeup="*/5 * * * *", project=here.root)
+        made = await schedule_set(here.service, "triage", ScheduleRequest(wakeup="*/5 * * * *"), project=here.root)
         assert (made.target, made.wakeup, made.set_by) == ("triage", "*/5 * * * *", "person")
-        await schedule_set(here.service, "alice", wakeup="30m", prompt="look", project=here.root)
+        await schedule_set(here.service, "alice", ScheduleRequest(wakeup="30m", prompt="look"), project=here.root)
     async with watched(TRIAGE + "schedule: { wakeup: 2h }\n", tag="again") as here:
         found = {each.target: each.wakeup for each in await schedules_list(here.service, here.root)}
         assert found == {"triage": "*/5 * * * *", "alice": "30m"}
@@ -247,7 +247,7 @@ async def test_what_a_person_sets_is_kept_over_a_restart_and_counts_more_than_th
 
 async def test_next_and_last_are_told(watched: Open) -> None:
     async with watched() as here:
-        await schedule_set(here.service, "triage:nightly", wakeup="0 10 * * *", project=here.root)
+        await schedule_set(here.service, "triage:nightly", ScheduleRequest(wakeup="0 10 * * *"), project=here.root)
         (before,) = await schedules_list(here.service, here.root)
         assert (before.target, before.fired_at) == ("triage:nightly", None)
         assert from_micros(before.due_at or 0) == MONDAY + timedelta(hours=1)
@@ -289,7 +289,7 @@ async def test_what_could_not_work_is_refused_when_it_is_set(
 ) -> None:
     async with watched() as here:
         with pytest.raises(error):
-            await schedule_set(here.service, target, project=here.root, **given)  # type: ignore[arg-type]
+            await schedule_set(here.service, target, ScheduleRequest(**given), project=here.root)  # type: ignore[arg-type]
         assert await schedules_list(here.service, here.root) == []
 
 
@@ -338,7 +338,9 @@ async def told(here: Watched) -> dict[str, str]:
 async def test_what_is_set_for_a_workflow_with_an_at_is_the_default_of_its_members(watched: Open) -> None:
     async with watched(PAIR) as here:
         await begin(here.service, WorkflowRequest("triage", here.root, tag="pr-1"))
-        made = await schedule_set(here.service, "@triage:pr-1", wakeup="every 5m", prompt="look", project=here.root)
+        made = await schedule_set(
+            here.service, "@triage:pr-1", ScheduleRequest(wakeup="every 5m", prompt="look"), project=here.root
+        )
         assert made.of == "default"
         assert made.told == (
             "each member of triage:pr-1 that has no schedule of its own wakes there every 5 minutes, "
@@ -354,7 +356,7 @@ async def test_a_default_that_is_set_before_counts_from_the_start_and_again_with
     watched: Open,
 ) -> None:
     async with watched(PAIR) as here:
-        await schedule_set(here.service, "@triage", wakeup="5m", prompt="look", project=here.root)
+        await schedule_set(here.service, "@triage", ScheduleRequest(wakeup="5m", prompt="look"), project=here.root)
         for _ in range(2):
             await begin(here.service, WorkflowRequest("triage", here.root))
             await here.elapse(6 * 60)
@@ -366,9 +368,9 @@ async def test_a_default_that_is_set_before_counts_from_the_start_and_again_with
 
 async def test_who_has_a_schedule_of_its_own_is_not_woken_by_the_default(watched: Open) -> None:
     async with watched(PAIR) as here:
-        await schedule_set(here.service, "alice", wakeup="1h", project=here.root)
-        await schedule_set(here.service, "tess@triage", wakeup="2h", project=here.root)
-        await schedule_set(here.service, "@triage", wakeup="5m", project=here.root)
+        await schedule_set(here.service, "alice", ScheduleRequest(wakeup="1h"), project=here.root)
+        await schedule_set(here.service, "tess@triage", ScheduleRequest(wakeup="2h"), project=here.root)
+        await schedule_set(here.service, "@triage", ScheduleRequest(wakeup="5m"), project=here.root)
         await begin(here.service, WorkflowRequest("triage", here.root))
         await here.elapse(19 * 60)
         assert await woken(here) == []
@@ -380,7 +382,9 @@ async def test_a_member_inline_or_not_is_woken_where_a_person_says_so(watched: O
         if not before:
             await begin(here.service, WorkflowRequest("triage", here.root))
         for name in ("alice", "bert"):
-            made = await schedule_set(here.service, f"{name}@triage", wakeup="5m", prompt="look", project=here.root)
+            made = await schedule_set(
+                here.service, f"{name}@triage", ScheduleRequest(wakeup="5m", prompt="look"), project=here.root
+            )
             assert (made.target, made.of, made.set_by) == (f"{name}@triage", "member", "person")
         if before:
             await begin(here.service, WorkflowRequest("triage", here.root))
@@ -402,7 +406,10 @@ async def test_a_check_that_prints_nothing_wakes_nobody_and_what_it_prints_is_ha
 ) -> None:
     async with watched() as here:
         made = await schedule_set(
-            here.service, "alice", wakeup="*/5 * * * *", prompt="sort", check="cat news", project=here.root
+            here.service,
+            "alice",
+            ScheduleRequest(wakeup="*/5 * * * *", prompt="sort", check="cat news"),
+            project=here.root,
         )
         assert made.told.endswith("if `cat news` prints something")
         (tmp_path / "p" / "news").write_text("\n")
@@ -443,7 +450,9 @@ async def test_a_check_that_fails_is_told_the_second_time_in_a_row_and_settled_w
     watched: Open, tmp_path: Path
 ) -> None:
     async with watched() as here:
-        await schedule_set(here.service, "alice", wakeup="*/5 * * * *", check="cat news", project=here.root)
+        await schedule_set(
+            here.service, "alice", ScheduleRequest(wakeup="*/5 * * * *", check="cat news"), project=here.root
+        )
         await here.elapse(5 * 60)
         await checked(here)
         assert await inbox_list(here.service, here.root) == []
@@ -469,12 +478,16 @@ async def test_a_check_in_a_file_runs_when_it_was_approved_and_one_that_a_person
         (item,) = await inbox_list(here.service, here.root)
         assert "to see whether there is work: touch executed" in item.text
         assert not (tmp_path / "p" / "executed").exists()
-        await schedule_set(here.service, "alice", wakeup="*/5 * * * *", check="sh mine.sh", project=here.root)
+        await schedule_set(
+            here.service, "alice", ScheduleRequest(wakeup="*/5 * * * *", check="sh mine.sh"), project=here.root
+        )
         (tmp_path / "p" / "mine.sh").write_text("touch other")
         await here.elapse(5 * 60)
         await checked(here)
         assert not (tmp_path / "p" / "other").exists(), "it is not what was there when the person said so"
-        await schedule_set(here.service, "alice", wakeup="*/4 * * * *", check="sh mine.sh", project=here.root)
+        await schedule_set(
+            here.service, "alice", ScheduleRequest(wakeup="*/4 * * * *", check="sh mine.sh"), project=here.root
+        )
         await here.elapse(5 * 60)
         await checked(here)
         assert (tmp_path / "p" / "other").exists()

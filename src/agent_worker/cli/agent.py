@@ -13,22 +13,11 @@ from agent_worker.cli.agent_memory import memory, notes, release, revert, todo
 from agent_worker.cli.approval import can_ask
 from agent_worker.cli.call import addresses, agents, call, here, part
 from agent_worker.cli.choice import chosen_for_one
-from agent_worker.cli.output import (
-    ago,
-    as_json_option,
-    clean,
-    echo,
-    paint_state,
-    tell,
-    tell_json,
-    tell_table,
-    usd,
-    waits,
-)
+from agent_worker.cli.output import ago, as_json_option, echo, paint_state, tell, tell_json, tell_table, usd, waits
 from agent_worker.cli.soul import soul
 from agent_worker.core.errors import BadInput
 from agent_worker.core.states import told
-from agent_worker.core.text import plural
+from agent_worker.core.text import clean, plural
 
 
 @click.group()

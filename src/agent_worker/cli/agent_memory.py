@@ -9,11 +9,12 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import agents, call, here, part, run_ids
-from agent_worker.cli.output import as_json_option, clean, echo, tell, tell_json, tell_table
+from agent_worker.cli.output import as_json_option, echo, tell, tell_json, tell_table
 from agent_worker.cli.prose import tell_text
 from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.suggestion import slip_of
+from agent_worker.core.text import clean
 
 _DEEPEST = 8  # levels of a tree that are drawn as such
 _WHAT = {

@@ -15,11 +15,11 @@ import click
 from click.core import ParameterSource
 
 from agent_worker.cli.call import AllowOption, call, here, workflows
-from agent_worker.cli.output import as_json_option, clean, echo, tell_json
+from agent_worker.cli.output import as_json_option, echo, tell_json
 from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import AgentWorkerError, BadInput, Untrusted
 from agent_worker.core.remote import is_remote
-from agent_worker.core.text import plural
+from agent_worker.core.text import clean, plural
 
 T = TypeVar("T")
 SHOWN = 200  #: lines of one thing

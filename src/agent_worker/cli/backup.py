@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
-from agent_worker.cli.output import as_json_option, clean, echo, tell_json, tell_table
+from agent_worker.cli.output import as_json_option, echo, tell_json, tell_table
 from agent_worker.core.disk_space import amount
 from agent_worker.core.errors import NotFound, Refused
-from agent_worker.core.text import plural
+from agent_worker.core.text import clean, plural
 
 
 @click.command()

@@ -6,8 +6,9 @@ import sys
 
 import click
 
-from agent_worker.cli.output import as_json_option, clean, echo, paint, tell_json
+from agent_worker.cli.output import as_json_option, echo, paint, tell_json
 from agent_worker.core.errors import BadInput, Refused
+from agent_worker.core.text import clean
 
 _TOOLS = ("claude", "codex", "cursor", "opencode", "zed", "vscode")
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}

@@ -21,12 +21,13 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.output import F, clean, paint
+from agent_worker.cli.output import F, paint
 from agent_worker.cli.prose import cut, wrapped
 from agent_worker.cli.wrapping import cells
 from agent_worker.client.plain_http import ServerEvent
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.later import dataclass
+from agent_worker.core.text import clean
 
 TICK = 1.0  #: seconds between two looks at the clock
 _ENTER, _ERASE, _ERASE_WORD, _ERASE_LINE, _END = "\r\n", "\x7f\x08", "\x17", "\x15", "\x04"

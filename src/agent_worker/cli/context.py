@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 
 import click
 
-from agent_worker.cli.output import as_json_option, clean, tell_json
+from agent_worker.cli.output import as_json_option, tell_json
 from agent_worker.cli.typed import TextCommand
 from agent_worker.client.discovery import RUN_TOKEN
 from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
+from agent_worker.core.text import clean
 
 URL = "AGENT_WORKER_RUN_URL"
 

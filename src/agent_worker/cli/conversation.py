@@ -18,12 +18,13 @@ from agent_worker.cli.approval import trust_option
 from agent_worker.cli.call import ServerEvent, addresses, call, here, kept_if_it_ends, part, stream
 from agent_worker.cli.console import LIMIT, WAITS, Console, wait_option
 from agent_worker.cli.live import LiveView, follow
-from agent_worker.cli.output import as_json_option, clean, echo, for_people, paint, tell_json
+from agent_worker.cli.output import as_json_option, echo, for_people, paint, tell_json
 from agent_worker.cli.prose import Page, cut, drawn, wrapped
 from agent_worker.cli.typed import TextCommand, only_target
 from agent_worker.core.address import parse_address
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotRunning
 from agent_worker.core.states import told as state_told
+from agent_worker.core.text import clean
 
 _UNFINISHED = 6  #: lines of what is being written that are shown below
 _PIPE_PATIENCE = 5.0  #: seconds for the first byte from a pipe

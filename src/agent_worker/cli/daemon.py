@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.output import as_json_option, clean, echo, tell_json
+from agent_worker.cli.output import as_json_option, echo, tell_json
+from agent_worker.core.text import clean
 
 
 @click.group()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from agent_worker.cli.output import as_json_option, clean, echo, tell_json
+from agent_worker.cli.output import as_json_option, echo, tell_json
 from agent_worker.client.discovery import DATABASE_VARIABLE
 from agent_worker.core.errors import BadInput
-from agent_worker.core.text import plural
+from agent_worker.core.text import clean, plural
 
 
 @click.group()

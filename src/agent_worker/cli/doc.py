@@ -7,9 +7,10 @@ import sys
 import click
 
 from agent_worker.cli.call import call, here, instances, part, resource_ids
-from agent_worker.cli.output import as_json_option, clean, echo, tell_json, tell_table
+from agent_worker.cli.output import as_json_option, echo, tell_json, tell_table
 from agent_worker.cli.prose import tell_text
 from agent_worker.cli.typed import TextCommand
+from agent_worker.core.text import clean
 
 
 @click.group()

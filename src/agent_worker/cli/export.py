@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import addresses, call, here, part
-from agent_worker.cli.output import as_json_option, clean, tell_json
+from agent_worker.cli.output import as_json_option, tell_json
+from agent_worker.core.text import clean
 
 
 @click.command()

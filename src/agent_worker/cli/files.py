@@ -12,10 +12,10 @@ from typing import Literal
 import click
 
 from agent_worker.cli.call import call, here
-from agent_worker.cli.output import clean, echo, is_json_option, paint
+from agent_worker.cli.output import echo, is_json_option, paint
 from agent_worker.core.errors import Problem
 from agent_worker.core.remote import is_remote
-from agent_worker.core.text import plural
+from agent_worker.core.text import clean, plural
 
 
 @click.command()

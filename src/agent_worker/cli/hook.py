@@ -10,8 +10,9 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import call, here
-from agent_worker.cli.output import as_json_option, clean, echo, paint, tell_json
+from agent_worker.cli.output import as_json_option, echo, paint, tell_json
 from agent_worker.core.errors import BadInput
+from agent_worker.core.text import clean
 
 
 @click.group()

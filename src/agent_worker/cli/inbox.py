@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import call, here, item_ids, part
-from agent_worker.cli.output import ago, as_json_option, clean, echo, paint, tell, tell_json, terminal_columns
+from agent_worker.cli.output import ago, as_json_option, echo, paint, tell, tell_json, terminal_columns
 from agent_worker.cli.prose import wrapped
 from agent_worker.cli.questions import arguments
 from agent_worker.core.errors import BadInput, NotFound
+from agent_worker.core.text import clean
 
 _LINES = 30  #: of one item
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from agent_worker.cli.console import Console, Typed
-from agent_worker.cli.output import clean, for_people, paint, usd
+from agent_worker.cli.output import for_people, paint, usd
 from agent_worker.cli.prose import cut, drawn, wrapped
 from agent_worker.cli.questions import Questions
 from agent_worker.client.plain_http import ServerEvent
 from agent_worker.core.states import told
-from agent_worker.core.text import plural
+from agent_worker.core.text import clean, plural
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue")
 _WIDTH = 10

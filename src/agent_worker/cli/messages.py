@@ -12,10 +12,11 @@ import click
 
 from agent_worker.cli.approval import trust_option
 from agent_worker.cli.call import ServerEvent, addresses, call, here, part, stream, work_ids
-from agent_worker.cli.output import as_json_option, clean, echo, for_people, paint, tell_json, terminal_columns
+from agent_worker.cli.output import as_json_option, echo, for_people, paint, tell_json, terminal_columns
 from agent_worker.cli.typed import TextCommand, addressed, only_target
 from agent_worker.core.ids import new_id
 from agent_worker.core.states import told
+from agent_worker.core.text import clean
 
 LONGEST_FOUND = 600  # characters of one message or paragraph that `search` shows
 

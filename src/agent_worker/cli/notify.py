@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from agent_worker.cli.call import call, here
-from agent_worker.cli.output import as_json_option, clean, echo, paint, tell_json
-from agent_worker.core.text import plural
+from agent_worker.cli.output import as_json_option, echo, paint, tell_json
+from agent_worker.core.text import clean, plural
 
 
 @click.group()

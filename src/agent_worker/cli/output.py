@@ -15,7 +15,7 @@ import click
 
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.states import told
-from agent_worker.core.text import UNSAFE_ON_A_TERMINAL
+from agent_worker.core.text import clean
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,11 +43,6 @@ def echo(text: str = "", *, err: bool = False) -> None:
 
     for line in text.split("\n"):
         click.echo("\n".join(hanging(line, terminal_columns(err=err) or 80)), err=err)
-
-
-def clean(text: str) -> str:
-    """The text made safe for a terminal: what would move the cursor, change colours or hide is shown as an escape."""
-    return UNSAFE_ON_A_TERMINAL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
 def wants_colour() -> bool:

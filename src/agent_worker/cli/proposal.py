@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import call, here, instances
-from agent_worker.cli.output import ago, as_json_option, clean, echo, paint, tell_json, tell_table
+from agent_worker.cli.output import ago, as_json_option, echo, paint, tell_json, tell_table
+from agent_worker.core.text import clean
 
 
 @click.group()

@@ -12,8 +12,9 @@ from typing import Literal, TypeAlias
 
 import click
 
-from agent_worker.cli.output import clean, terminal_columns, wants_colour
+from agent_worker.cli.output import terminal_columns, wants_colour
 from agent_worker.cli.wrapping import cells, held_together, let_go
+from agent_worker.core.text import clean
 
 Style: TypeAlias = Literal["", "bold", "italic", "code", "title", "less"]
 Span: TypeAlias = tuple[Style, str]

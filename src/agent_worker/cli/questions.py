@@ -11,9 +11,10 @@ from typing import Any
 
 from agent_worker.cli.call import call, part
 from agent_worker.cli.console import Console
-from agent_worker.cli.output import clean, echo, paint
+from agent_worker.cli.output import echo, paint
 from agent_worker.cli.prose import drawn, wrapped
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound
+from agent_worker.core.text import clean
 
 ASKED = ("question", "approval", "vote", "veto", "limit")  #: kinds that are asked in place
 _APPROVAL = ("yes, once", "yes, for this run", "yes, always for exactly this", "no (you may add a reason)")

@@ -6,8 +6,9 @@ import click
 
 from agent_worker.cli.approval import can_ask, confirm, show_pending
 from agent_worker.cli.call import call, here
-from agent_worker.cli.output import as_json_option, clean, echo, tell_json, tell_table
+from agent_worker.cli.output import as_json_option, echo, tell_json, tell_table
 from agent_worker.core.errors import Untrusted
+from agent_worker.core.text import clean
 
 
 @click.group()

@@ -19,12 +19,13 @@ from agent_worker.cli.call import ServerEvent, call, here, instances, kept_if_it
 from agent_worker.cli.console import LIMIT, WAITS, Console, wait_option
 from agent_worker.cli.conversation import chat_in_channel, exit_code, run_agent, tell_waiting
 from agent_worker.cli.live import LiveView, decision_lines, follow, summary_line
-from agent_worker.cli.output import as_json_option, clean, echo, is_json_option, paint_state, tell, tell_json
+from agent_worker.cli.output import as_json_option, echo, is_json_option, paint_state, tell, tell_json
 from agent_worker.cli.params import read_params
 from agent_worker.cli.typed import running
 from agent_worker.core.address import MAIN, as_written
 from agent_worker.core.errors import BadInput, NotFound, NotRunning
 from agent_worker.core.mentions import find_mentions, nobody_named
+from agent_worker.core.text import clean
 
 T = TypeVar("T")
 

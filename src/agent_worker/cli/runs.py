@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import agents, call, here, part, run_ids
-from agent_worker.cli.output import ago, as_json_option, clean, echo, tell_json, tell_table, usd
+from agent_worker.cli.output import ago, as_json_option, echo, tell_json, tell_table, usd
 from agent_worker.core.errors import NotFound
 from agent_worker.core.states import told
+from agent_worker.core.text import clean
 
 
 @click.command()

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.output import clean, echo, paint
-from agent_worker.core.text import plural
+from agent_worker.cli.output import echo, paint
+from agent_worker.core.text import clean, plural
 
 _GONE = "(not kept)"
 

@@ -7,8 +7,9 @@ import sys
 
 import click
 
-from agent_worker.cli.output import as_json_option, clean, echo, tell_json
+from agent_worker.cli.output import as_json_option, echo, tell_json
 from agent_worker.core.errors import Refused
+from agent_worker.core.text import clean
 
 
 @click.group()

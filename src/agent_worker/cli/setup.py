@@ -11,9 +11,10 @@ from typing import Any
 import click
 
 from agent_worker.cli.choice import chosen
-from agent_worker.cli.output import as_json_option, clean, echo, paint, tell_json
+from agent_worker.cli.output import as_json_option, echo, paint, tell_json
 from agent_worker.core.errors import AgentWorkerError, Refused
 from agent_worker.core.preferred import KEYS, PROGRAMS
+from agent_worker.core.text import clean
 
 TEMPLATES = {  # with how each is run
     "review": "agent-worker run review",

@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import agents, call, here, part
-from agent_worker.cli.output import as_json_option, clean, echo, paint, tell_json, tell_table
+from agent_worker.cli.output import as_json_option, echo, paint, tell_json, tell_table
 from agent_worker.cli.typed import TextCommand
 from agent_worker.core.errors import BadInput
 from agent_worker.core.suggestion import slip_of
+from agent_worker.core.text import clean
 
 FORMS = "log, diff N, proposals, approve ID, reject ID [REASON], rollback N, drift"
 

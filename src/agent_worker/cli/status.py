@@ -10,24 +10,13 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import addresses, agents, call, here, instances, message_ids, part
-from agent_worker.cli.output import (
-    ago,
-    as_json_option,
-    clean,
-    echo,
-    paint,
-    paint_state,
-    tell_json,
-    tell_table,
-    usd,
-    waits,
-)
+from agent_worker.cli.output import ago, as_json_option, echo, paint, paint_state, tell_json, tell_table, usd, waits
 from agent_worker.core.address import WorkspaceName
 from agent_worker.core.disk_space import FreeSpace
 from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.provider_variables import KEYS
 from agent_worker.core.states import WAITS_FOR_YOU, told
-from agent_worker.core.text import plural
+from agent_worker.core.text import clean, plural
 
 
 @click.command()

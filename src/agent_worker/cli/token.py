@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import call, here, part
-from agent_worker.cli.output import as_json_option, clean, echo, paint, tell_json
+from agent_worker.cli.output import as_json_option, echo, paint, tell_json
 from agent_worker.client.connection import connect
 from agent_worker.client.discovery import authority
-from agent_worker.core.text import plural
+from agent_worker.core.text import clean, plural
 
 
 @click.group()

@@ -20,11 +20,16 @@ _EMOJI = "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f
 _JOINER = "\u200d"  # makes one picture of two emoji; anywhere else it hides
 
 #: Control characters, but for newline and tab; C1; the marks that reorder or hide what is shown; half characters.
-UNSAFE_ON_A_TERMINAL = pattern(
+_UNSAFE_ON_A_TERMINAL = pattern(
     f"(?<![{_EMOJI}{_EMOJI_STYLE}]){_JOINER}|{_JOINER}(?![{_EMOJI}])|"
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b\u200c\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
     "\ufff9-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
 )
+
+
+def clean(text: str) -> str:
+    """The text made safe for a terminal: what would move the cursor, change colours or hide is shown as an escape."""
+    return _UNSAFE_ON_A_TERMINAL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
 def is_invisible(character: str) -> bool:

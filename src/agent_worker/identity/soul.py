@@ -11,11 +11,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
-from difflib import unified_diff
 from functools import lru_cache
 from threading import Lock
 from typing import Any, Literal
 
+from agent_worker.core.difference import changed_lines
 from agent_worker.core.errors import AgentWorkerError, BadInput, DefinitionError, NotFound, Stale
 from agent_worker.core.later import dataclass
 from agent_worker.definitions.agent_blocks import Soul
@@ -272,8 +272,8 @@ def _keep(
 
 def diff_between(before: str, after: str) -> str:
     """Lines that went and came, each with its sign, and no heads."""
-    lines = unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
-    return "".join(f"{line}\n" for line in lines if not line.startswith(("---", "+++", "@@")))
+    lines = changed_lines(before.splitlines(), after.splitlines(), around=0)
+    return "".join(f"{line}\n" for line in lines if not line.startswith("@@"))
 
 
 def _dumped(made: SoulVersion) -> str:

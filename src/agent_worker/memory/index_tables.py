@@ -275,7 +275,7 @@ class Tables:
         return (found[0] or 0) if found else 0
 
     def _entries(self, which: str, *bindings: Any) -> list[tuple[int, IndexEntry]]:
-        return [_entry(*found) for found in self._db.execute(ENTRIES + which, bindings)]
+        return [_entry(found) for found in self._db.execute(ENTRIES + which, bindings)]
 
     def _delete(self, rows: Sequence[int]) -> None:
         self._db.executemany("delete from words where rowid = ?", [(row,) for row in rows])
@@ -364,20 +364,9 @@ def _words(number: int, row: Row) -> tuple[Any, ...]:
     return (number, *texts, date_in_words(entry.at))
 
 
-def _entry(
-    row: int,
-    source: str,
-    position: int | None,
-    at: int | None,
-    zone: int | None,
-    author: str,
-    id: str,
-    label: str,
-    text: str,
-    kind: Kind,
-    scope: str,
-) -> tuple[int, IndexEntry]:
-    """The values of one entry, in the order of ENTRIES."""
+def _entry(found: Sequence[Any]) -> tuple[int, IndexEntry]:
+    """A row of ENTRIES: its number, and the entry."""
+    row, source, position, at, zone, author, id, label, text, kind, scope = found
     when = None
     if at is not None:
         when = datetime.fromtimestamp(0, timezone(timedelta(seconds=zone or 0))) + timedelta(microseconds=at)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import json
 import shlex
@@ -12,12 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agent_worker.agents import deletion
 from agent_worker.agents.loader import LoadedProject
-from agent_worker.backends.programs.program import owner_of
-from agent_worker.backends.programs.sessions import forget_sessions
 from agent_worker.core.address import canonical, check_name, check_no_secret
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Problem, Refused
+from agent_worker.core.later import dataclass
+from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.loading import agent_in, agent_of
@@ -27,6 +25,7 @@ from agent_worker.definitions.source import parse_source
 from agent_worker.files.root import Root
 from agent_worker.files.swap import Conflict
 from agent_worker.memory.edits import rewrite
+from agent_worker.service.agent_deletion import remove_files, take_leave
 from agent_worker.service.agents import AgentView, agent_info, queue_of
 from agent_worker.service.look_ahead import wrong_in_agent
 from agent_worker.service.messages import agent_id
@@ -35,39 +34,45 @@ from agent_worker.service.service import Service
 from agent_worker.trust.powers import powers_of_agent
 from agent_worker.work import agent_rows, threads
 from agent_worker.workspaces import workspace_rows
-from agent_worker.workspaces.log_files import HISTORY, Target
 
 FOLDERS = ("memory", "notes", "conversations", "todo")  #: of an agent, in its own
 
 
+@dataclass(frozen=True, slots=True)
+class AgentRequest:
+    """An agent to make, as somebody asks for it. Its fields are the arguments of `agent_create`."""
+
+    name: str | None = None
+    project: str | None = None
+    backend: str | None = None
+    model: str | None = None
+    system: str | None = None
+    role: str | None = None
+    expertise: list[str] | None = None
+    lasting: bool = True
+    origin: str | None = None
+
+
 @operation("POST", "/agents")
-async def agent_create(
-    service: Service,
-    name: str | None = None,
-    project: str | None = None,
-    backend: str | None = None,
-    model: str | None = None,
-    system: str | None = None,
-    role: str | None = None,
-    expertise: list[str] | None = None,
-    lasting: bool = True,
-    origin: str | None = None,
-) -> AgentView:
+async def agent_create(service: Service, request: Flat[AgentRequest]) -> AgentView:
     """Make an agent: a lasting one is a file in the project, any other lives only in the daemon.
 
     `origin` names a quick agent that becomes a lasting one under the new name, with what was said to it.
     """
-    loaded = await service.project(project)
-    name = check_name(name or await _free_name(service, loaded))
+    loaded = await service.project(request.project)
+    name = check_name(request.name or await _free_name(service, loaded))
     check_no_secret(name, service.runtime.database.redact, of="an agent")
-    quick = await _quick(service, loaded, origin) if origin is not None else None
-    stays = quick is not None and lasting and name.lower() == quick.name.lower()  # the same agent, from now on a file
+    quick = await _quick(service, loaded, request.origin) if request.origin is not None else None
+    stays = (
+        quick is not None and request.lasting and name.lower() == quick.name.lower()
+    )  # the same agent, from now on a file
     if stays and quick is not None:
         name = quick.name
     elif canonical(name, loaded.agents):
         raise Refused(f"there is already an agent {name}", hint=f"agent-worker agent info {name}")
-    soul = {key: value for key, value in (("role", role), ("expertise", expertise)) if value}
-    text = _written(name, quick, soul, backend=backend, model=model, system=system)
+    soul = {key: value for key, value in (("role", request.role), ("expertise", request.expertise)) if value}
+    given = {"backend": request.backend, "model": request.model, "system": request.system}
+    text = _written(name, quick, soul, **given)
     definition = await asyncio.to_thread(_given, text, loaded.project.root, name)
     before = await service.read(loaded, agent_rows.known, name)
     found = ""
@@ -75,10 +80,10 @@ async def agent_create(
         await service.write(loaded, agent_rows.make_lasting, loaded.agents[name])
         await _write_file(service, loaded, name, text)
         await asyncio.to_thread(_make_folders, Root(loaded.project.root), definition.personal_dir)
-    elif lasting:
+    elif request.lasting:
         found = await asyncio.to_thread(_folder_of, Root(loaded.project.root), definition.personal_dir)
         if before is not None:  # its file was taken away by hand: who begins now is somebody else
-            await _take_leave(service, loaded, before, definition)
+            await take_leave(service, loaded, before, definition)
         await _write_file(service, loaded, name, text)
         await asyncio.to_thread(_make_folders, Root(loaded.project.root), definition.personal_dir)
         if quick is not None:
@@ -150,7 +155,7 @@ async def _take_over(service: Service, project: str, quick: AgentDefinition, nam
     loaded = await service.project(project)
     before = await service.read(loaded, agent_rows.identity, loaded.agents[quick.name])
     await service.write(loaded, threads.take_over, before["id"], loaded.agents[name])
-    await _take_leave(service, loaded, before, quick)
+    await take_leave(service, loaded, before, quick)
     await service.drop_quick(loaded, quick.name)
 
 
@@ -270,9 +275,9 @@ async def agent_delete(service: Service, name: str, project: str | None = None, 
     me = await service.read(loaded, agent_rows.identity, id)
     logs = await service.read(loaded, workspace_rows.workspaces_of, id) if files else []
     await asyncio.to_thread(root.remove, file)
-    await _take_leave(service, loaded, me, definition)
+    await take_leave(service, loaded, me, definition)
     if files:
-        await asyncio.to_thread(_remove_files, root, definition.personal_dir, logs)
+        await asyncio.to_thread(remove_files, root, definition.personal_dir, logs)
     await service.project(str(loaded.project.root))
     left = await asyncio.to_thread(_folder_of, root, definition.personal_dir)
     return f"{found} was deleted" + (" with its files" if files else f"; its files are still in {left}" if left else "")
@@ -286,32 +291,6 @@ async def _delete_broken(service: Service, loaded: LoadedProject, name: str) -> 
     await asyncio.to_thread(Root(loaded.project.root).remove, str(file))
     await service.project(str(loaded.project.root))
     return f"{name} was deleted: only {file} is gone"
-
-
-async def _take_leave(service: Service, loaded: LoadedProject, me: Row, definition: AgentDefinition) -> None:
-    """Whatever of an agent is in this process, in the database, and with coding programs."""
-    runtime, id = service.runtime, me["id"]
-    await service.write(loaded, deletion.cancel_all, id, now=service.now())
-    await runtime.supervisor.dismiss(id)
-    await runtime.log_files.flush()
-    runtime.log_files.forget(Target(loaded.id, None, id))
-    for library in runtime.registry.remove_all(id):
-        await asyncio.to_thread(library.close)
-    if runtime.personal:
-        await asyncio.to_thread(runtime.personal.forget, id)
-    await service.write(loaded, deletion.erase, me, now=service.now())
-    await runtime.database.shed()
-    root = loaded.project.root
-    await asyncio.to_thread(lambda: runtime.gate.withdraw(root, powers_of_agent(definition, root)))
-    await asyncio.to_thread(forget_sessions, runtime.programs, owner_of(me["name"], root, me["name"]))
-
-
-def _remove_files(root: Root, folder: str, logs: list[Row]) -> None:
-    with contextlib.suppress(NotFound):
-        root.remove_tree(folder)
-    for log in logs:
-        with contextlib.suppress(NotFound):
-            root.remove(f"{log['directory']}/{HISTORY}/{log['name']}.jsonl")
 
 
 def _names(tx: Transaction) -> list[Row]:

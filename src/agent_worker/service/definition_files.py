@@ -7,9 +7,9 @@ it had been written by hand.
 from __future__ import annotations
 
 import asyncio
-import difflib
 from pathlib import Path
 
+from agent_worker.core.difference import changed_lines
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Problem, Stale
 from agent_worker.core.later import dataclass, pattern
 from agent_worker.definitions.loading import agent_of, workflow_of
@@ -51,7 +51,8 @@ async def definition_check(service: Service, file: str, text: str, project: str 
     known = (await service.project(project)).project
     before = await asyncio.to_thread(_text, known.root, _checked(file))
     problems = await asyncio.to_thread(_problems, known, file, text)
-    return DefinitionText(file, text, problems, _diff(before or "", text))
+    old, new = (before or "").splitlines(), text.splitlines()
+    return DefinitionText(file, text, problems, await asyncio.to_thread(changed_lines, old, new, around=2))
 
 
 @operation("PUT", "/definition")
@@ -100,8 +101,3 @@ def _wrong(known: ProjectFiles, file: str, text: str) -> list[Problem]:
     broken = {name: str(at.relative_to(known.root)) for name, at in known.broken.items()}
     workflow = workflow_of(source, path, known.agents, root=known.root, broken_agents=broken)
     return wrong_in_workflow(workflow, path, known, source)
-
-
-def _diff(before: str, after: str) -> list[str]:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "saved", "yours", lineterm="", n=2)
-    return list(lines)[2:]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
-import itertools
 
+from agent_worker.core.difference import changed_lines
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.service.operation import operation
@@ -15,7 +14,6 @@ from agent_worker.workspaces.document_rows import Author, Document
 from agent_worker.workspaces.documents import Documents
 
 LONGEST_CHANGE = 5000  #: lines
-COMPARED = 1000  #: lines of which the smallest difference is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,8 @@ async def doc_change(service: Service, at: str, name: str, n: int, project: str 
     """What one revision changed, as the lines of a unified diff."""
     database, workspace = await _workspace(service, at, project)
     before, after = await database.read(document_rows.revised, workspace["id"], name, n)
-    return await asyncio.to_thread(_difference, before, after)
+    changed = await asyncio.to_thread(changed_lines, before.splitlines(), after.splitlines())
+    return changed[:LONGEST_CHANGE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,25 +99,6 @@ async def resource_get(service: Service, at: str, id: str, project: str | None =
 
 def _resource(tx: Transaction, workspace: str, id: str) -> resources.Resource:
     return resources.load(tx, workspace, resources.called(tx, workspace, id))
-
-
-def _difference(before: str, after: str) -> list[str]:
-    """How two texts differ. Of long ones all between their common first and last lines: the smallest difference could
-    take for ever."""
-    old, new = before.splitlines(), after.splitlines()
-    if max(len(old), len(new)) <= COMPARED:
-        lines = difflib.unified_diff(old, new, lineterm="", n=3)
-        return list(itertools.islice(lines, 2, LONGEST_CHANGE))  # the first two name files
-    start = _alike(old, new)
-    end = _alike(old[start:][::-1], new[start:][::-1])
-    gone, come = old[start : len(old) - end], new[start : len(new) - end]
-    changed = (f"@@ line {start + 1} @@", *(f"-{line}" for line in gone), *(f"+{line}" for line in come))
-    return list(itertools.islice(changed, LONGEST_CHANGE))
-
-
-def _alike(old: list[str], new: list[str]) -> int:
-    """How many lines are the same, from the first one on."""
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
 
 
 async def documents_of(service: Service, at: str, project: str | None) -> tuple[ProjectDatabase, Row, Documents]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import asdict, field
 from typing import Literal
 
 from pydantic import ValidationError
@@ -18,6 +18,7 @@ from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import MAIN, WorkspaceName, as_written, canonical, check_tag
 from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.core.later import dataclass
+from agent_worker.core.signature import Flat
 from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.schedule import Schedule, WorkflowSchedule
 from agent_worker.definitions.wakeup import FORMS
@@ -49,6 +50,19 @@ class Scheduled:
     params: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduleRequest:
+    """A schedule as somebody sets it. Its fields are arguments of `schedule_set`."""
+
+    wakeup: str | None = None
+    at: str | None = None
+    tz: str | None = None
+    prompt: str | None = None
+    workspace: str | None = None
+    check: str | None = None
+    params: dict[str, str] | None = None
+
+
 @operation("GET", "/schedules")
 async def schedules_list(service: Service, project: str | None = None) -> list[Scheduled]:
     """All schedules of a project, with the next and last time of each."""
@@ -72,16 +86,7 @@ async def schedule_get(service: Service, target: str, project: str | None = None
 
 @operation("PUT", "/schedules/{target}")
 async def schedule_set(
-    service: Service,
-    target: str,
-    wakeup: str | None = None,
-    at: str | None = None,
-    tz: str | None = None,
-    prompt: str | None = None,
-    workspace: str | None = None,
-    check: str | None = None,
-    params: dict[str, str] | None = None,
-    project: str | None = None,
+    service: Service, target: str, request: Flat[ScheduleRequest], project: str | None = None
 ) -> Scheduled:
     """Wake `alice` or `alice@review`, run the workflow `review`, or set the default of the members of `@review`.
 
@@ -90,8 +95,7 @@ async def schedule_set(
     """
     loaded = await service.project(project)
     found = await _target(service, loaded, target)
-    words = {"wakeup": wakeup, "at": at, "tz": tz, "prompt": prompt, "workspace": workspace, "check": check}
-    given = {key: value for key, value in {**words, "params": params}.items() if value is not None}
+    given = {key: value for key, value in asdict(request).items() if value is not None}
     _refuse_misplaced(found, given)
     wanted = _checked(WorkflowSchedule if found.workflow else Schedule, given)
     if found.workflow:

@@ -7,16 +7,14 @@ out of sight. Every function takes time in proportion to the text. Not here: col
 from __future__ import annotations
 
 import re
-from difflib import unified_diff
-from itertools import takewhile
 
+from agent_worker.core.difference import changed_lines
 from agent_worker.core.later import pattern
 from agent_worker.core.redaction import Redactor
 from agent_worker.core.text import plural, written_out
 
 LINE = 500  #: characters of a line; the whole is in the content
 masked = Redactor()  #: a key that somebody wrote into a file is neither shown nor kept with what was approved
-_COMPARED = 2000  #: lines; beyond, finding the smallest difference could take for ever
 
 _LONG_BLANK = pattern(r"[^\S\n]{40,}|\n{20,}")
 
@@ -42,18 +40,7 @@ def one_line(text: str) -> str:
 
 def difference(before: str, after: str) -> str:
     """What changed, as lines that begin with - and +."""
-    old, new = revealed(before).split("\n"), revealed(after).split("\n")
-    if max(len(old), len(new)) <= _COMPARED:
-        return "\n".join(list(unified_diff(old, new, lineterm=""))[2:])
-    start = _alike(old, new)
-    end = _alike(old[start:][::-1], new[start:][::-1])
-    gone, come = old[start : len(old) - end], new[start : len(new) - end]
-    return "\n".join([f"@@ line {start + 1} @@", *(f"-{line}" for line in gone), *(f"+{line}" for line in come)])
-
-
-def _alike(old: list[str], new: list[str]) -> int:
-    """How many lines are the same, from the first one on."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+    return "\n".join(changed_lines(revealed(before).split("\n"), revealed(after).split("\n")))
 
 
 def _counted(blank: re.Match[str]) -> str:

@@ -113,19 +113,13 @@ class PublicGuard:
         if method != _ANSWER_PATHS.get(path):
             raise Refusal(404, "not_found", "there is nothing here")
         if method == "POST":
-            self._check_page(headers)
+            headers.check_page(self.url)
             _check_kind(headers, _FORM)
         return LARGEST_ANSWER
 
-    def _check_page(self, headers: RequestHeaders) -> None:
-        if headers.has("origin") and headers.only("origin") != self.url:
-            raise Refusal(403, "forbidden", "requests from other web pages are refused")
-        if headers.has("sec-fetch-site") and headers.only("sec-fetch-site") not in ("none", "same-origin"):
-            raise Refusal(403, "forbidden", "requests from other web pages are refused")
-
 
 def _check_kind(headers: RequestHeaders, kind: str) -> None:
-    if (headers.only("content-type") or "").partition(";")[0].strip().lower() != kind:
+    if headers.media_type != kind:
         raise Refusal(415, "unsupported", f"send {kind}")
 
 

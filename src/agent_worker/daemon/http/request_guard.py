@@ -164,16 +164,12 @@ class RequestGuard:
         host = headers.only("host")
         if host not in hosts:
             raise Refusal(421, "misdirected", "this daemon is not the host you asked for")
-        if headers.has("origin") and headers.only("origin") != f"http://{host}":
-            raise Refusal(403, "forbidden", "requests from other web pages are refused")
-        if headers.has("sec-fetch-site") and headers.only("sec-fetch-site") not in ("none", "same-origin"):
-            raise Refusal(403, "forbidden", "requests from other web pages are refused")
+        headers.check_page(f"http://{host}")
 
     def _check_form(self, scope: Message, headers: RequestHeaders) -> None:
         if scope["http_version"] != "1.1" or headers.has("upgrade"):
             raise Refusal(400, "bad_request", "only HTTP/1.1 is supported here")
-        kind = (headers.only("content-type") or "").partition(";")[0].strip().lower()
-        if kind != "application/json" and (scope["method"] in _WRITES or headers.has("content-type")):
+        if headers.media_type != "application/json" and (scope["method"] in _WRITES or headers.has("content-type")):
             raise Refusal(415, "unsupported", "send JSON", "Content-Type: application/json")
         names = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if any(name.lower() in _SECRET_NAMES for name, _ in names):
@@ -206,6 +202,17 @@ class RequestHeaders:
         """The value of a header; None also when it is there twice: which of them would be meant?"""
         values = self.all(name)
         return values[0].decode("latin-1") if len(values) == 1 else None
+
+    @property
+    def media_type(self) -> str:
+        """What the body says it is, without its parameters."""
+        return (self.only("content-type") or "").partition(";")[0].strip().lower()
+
+    def check_page(self, origin: str) -> None:
+        """Refuse a request that a web page of another origin makes."""
+        foreign = self.has("origin") and self.only("origin") != origin
+        if foreign or (self.has("sec-fetch-site") and self.only("sec-fetch-site") not in ("none", "same-origin")):
+            raise Refusal(403, "forbidden", "requests from other web pages are refused")
 
 
 def _bearer(headers: RequestHeaders) -> bytes:

@@ -27,7 +27,7 @@ from acp.schema import (
 )
 
 from agent_worker.core.later import dataclass
-from agent_worker.doors.acp.texts import shown
+from agent_worker.core.text import clean
 
 ASKED = ("approval", "question", "vote", "veto")  #: kinds of the inbox that are put to the person
 Reply = dict[str, Any]  #: arguments of the operation inbox_answer
@@ -60,7 +60,7 @@ async def ask(editor: Editor, session: str, item: Mapping[str, Any], call: str) 
         title=_title(item),
         kind="execute" if item["kind"] == "approval" else "other",
         status="pending",
-        raw_input={name: shown(value) for name, value in item["arguments"].items()} or None,
+        raw_input={name: clean(value) for name, value in item["arguments"].items()} or None,
         content=[ContentToolCallContent(type="content", content=TextContentBlock(type="text", text=_about(item)))],
     )
     try:
@@ -80,13 +80,13 @@ def in_words(item: Mapping[str, Any]) -> str:
 
 
 async def _by_form(editor: Editor, session: str, item: Mapping[str, Any]) -> Reply | None:
-    choice = [shown(each) for each in item["options"]]
+    choice = [clean(each) for each in item["options"]]
     answer = ElicitationStringPropertySchema(type="string", title="Answer", enum=choice or None)
     form = ElicitationFormSessionMode(
         session_id=session,
         requested_schema=ElicitationSchema(type="object", properties={"answer": answer}, required=["answer"]),
     )
-    given = await editor.client.create_elicitation(shown(_question(item)), form)
+    given = await editor.client.create_elicitation(clean(_question(item)), form)
     match given:
         case AcceptElicitationResponse(content={"answer": str(text)}):
             return {"action": "answer", "text": _original(item, text)}
@@ -109,7 +109,7 @@ def _offered(item: Mapping[str, Any]) -> Offered:
             return [(_yes("consent", "Agree"), {"action": "approve"}), (_no("veto", "Veto"), {"action": "deny"})]
         case "question" | "vote" if item["options"]:
             chosen = [
-                (_yes(f"option-{n}", shown(text)), {"action": "answer", "text": text})
+                (_yes(f"option-{n}", clean(text)), {"action": "answer", "text": text})
                 for n, text in enumerate(item["options"], 1)
             ]
             decide = [(_no("dismiss", "Let it decide"), {"action": "dismiss"})] if item["kind"] == "question" else []
@@ -130,18 +130,18 @@ def _no(id: str, name: str) -> PermissionOption:
 
 
 def _original(item: Mapping[str, Any], text: str) -> str:
-    return next((each for each in item["options"] if shown(each) == text), text)
+    return next((each for each in item["options"] if clean(each) == text), text)
 
 
 def _title(item: Mapping[str, Any]) -> str:
     """The title of a question. It begins with the sign of a name, so that no program takes it for a call of its own."""
     if item["kind"] == "approval":
-        return shown(f"@{item['agent']} wants to use {item['tool']}")
-    return shown(f"@{item['agent']}: {item['question']}"[:300])
+        return clean(f"@{item['agent']} wants to use {item['tool']}")
+    return clean(f"@{item['agent']}: {item['question']}"[:300])
 
 
 def _about(item: Mapping[str, Any]) -> str:
-    return shown("\n\n".join(filter(None, (item["reason"], item["text"]))))
+    return clean("\n\n".join(filter(None, (item["reason"], item["text"]))))
 
 
 def _question(item: Mapping[str, Any]) -> str:

@@ -53,9 +53,10 @@ from agent_worker.core.address import ACP_TAG, MAIN, as_written
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotRunning, Refused
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
+from agent_worker.core.text import clean
 from agent_worker.doors.acp.asking import Editor
 from agent_worker.doors.acp.pipes import standard_streams
-from agent_worker.doors.acp.texts import message_of, no_session, refusal, shown
+from agent_worker.doors.acp.texts import message_of, no_session, refusal
 from agent_worker.doors.acp.turn import AcpTurn, SessionPlace
 from agent_worker.doors.acp.who import WHO, WhoChoice, choices, modes, options
 
@@ -201,7 +202,7 @@ class AcpDoor:
             SessionInfo(
                 session_id=_id_of(each["at"]),
                 cwd=project,
-                title=shown(f"{each['who']}: {each['title']}" if each["title"] else each["at"]),
+                title=clean(f"{each['who']}: {each['title']}" if each["title"] else each["at"]),
                 updated_at=_time(each["last"]),
             )
             for each in await self._known(project)
@@ -364,11 +365,11 @@ def is_tag(id: str) -> bool:
 def _replayed(line: dict[str, Any], *, is_team: bool) -> UserMessageChunk | AgentMessageChunk:
     id = f"{line['at']}-{line['seq']}"
     if line["sender"] == "user":
-        said = text_block(shown(line["text"]))
+        said = text_block(clean(line["text"]))
         return UserMessageChunk(session_update="user_message_chunk", content=said, message_id=id)
     text = f"**{line['sender']}:** {line['text']}" if is_team else line["text"]
     return AgentMessageChunk(
-        session_update="agent_message_chunk", content=text_block(shown(text) + "\n\n"), message_id=id
+        session_update="agent_message_chunk", content=text_block(clean(text) + "\n\n"), message_id=id
     )
 
 
@@ -380,7 +381,7 @@ def _id_of(at: str) -> str:
 
 def _directory(cwd: str) -> str:
     if not os.path.isabs(cwd):
-        raise BadInput(f"{shown(cwd)[:200]} is not a full path", hint="cwd is the directory of the project")
+        raise BadInput(f"{clean(cwd)[:200]} is not a full path", hint="cwd is the directory of the project")
     return cwd
 
 

@@ -11,16 +11,11 @@ from typing import Any
 from acp import RequestError
 
 from agent_worker.core.errors import AgentWorkerError, BadInput
-from agent_worker.core.text import UNSAFE_ON_A_TERMINAL
+from agent_worker.core.text import clean
 
 _INVALID = -32602
 _INTERNAL = -32603
 _NOT_FOUND = -32002
-
-
-def shown(text: str) -> str:
-    """Nothing in it moves a cursor or hides."""
-    return UNSAFE_ON_A_TERMINAL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
 def message_of(blocks: Iterable[Any]) -> str:
@@ -52,8 +47,8 @@ def refusal(error: AgentWorkerError) -> RequestError:
     told = f"{error.message} ({error.hint})" if error.hint else error.message
     code = _NOT_FOUND if error.code == "not_found" else _INVALID if isinstance(error, BadInput) else _INTERNAL
     # The kind is what other programs write there: it says that trying again does not help.
-    return RequestError(code, shown(told), {"errorKind": "invalid_request", "code": error.code, "hint": error.hint})
+    return RequestError(code, clean(told), {"errorKind": "invalid_request", "code": error.code, "hint": error.hint})
 
 
 def no_session(id: str) -> RequestError:
-    return RequestError(_NOT_FOUND, f"there is no session {shown(id)[:100]} (session/list names them)")
+    return RequestError(_NOT_FOUND, f"there is no session {clean(id)[:100]} (session/list names them)")

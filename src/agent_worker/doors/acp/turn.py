@@ -28,8 +28,9 @@ from agent_worker.api.connected import ConnectedOperations
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
+from agent_worker.core.text import clean
 from agent_worker.doors.acp.asking import ASKED, Editor, ask, in_words
-from agent_worker.doors.acp.texts import refusal, shown
+from agent_worker.doors.acp.texts import refusal
 
 _TODOS = ("todo_add", "todo_done", "todo_list")
 _KINDS = {
@@ -208,7 +209,7 @@ class AcpTurn:
         self._text += text
         apart = "\n\n" if begins and self._said else ""
         self._said = True
-        block = TextContentBlock(type="text", text=apart + shown(text))
+        block = TextContentBlock(type="text", text=apart + clean(text))
         chunk = AgentMessageChunk(session_update="agent_message_chunk", content=block, message_id=self._message)
         await self._update(chunk)
 
@@ -243,7 +244,7 @@ class AcpTurn:
         start = ToolCallStart(
             session_update="tool_call",
             tool_call_id=id,
-            title=shown(f"{who}{record['tool']}"),
+            title=clean(f"{who}{record['tool']}"),
             kind=_KINDS.get(record["tool"], "other"),
             status="in_progress",
             raw_input=_given(record["arguments"]),
@@ -257,7 +258,7 @@ class AcpTurn:
                 session_update="tool_call_update",
                 tool_call_id=id,
                 status="completed" if record["ok"] else "failed",
-                content=[tool_content(text_block(shown(record["text"])))],
+                content=[tool_content(text_block(clean(record["text"])))],
             )
             await self._update(done)
         if record["tool"] in _TODOS:
@@ -269,7 +270,7 @@ class AcpTurn:
             items = await self._daemon.call("todos_list", {"name": agent, "project": self._place.project})
             self._todos[agent] = [(item["text"], item["done"]) for item in items]
             entries = [
-                plan_entry(shown(f"{who}: {text}" if self._place.is_team else text), status=_status(done))
+                plan_entry(clean(f"{who}: {text}" if self._place.is_team else text), status=_status(done))
                 for who, todos in self._todos.items()
                 for text, done in todos
             ]
@@ -302,7 +303,7 @@ class AcpTurn:
 
 
 def _given(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: shown(value) if isinstance(value, str) else value for name, value in given.items()}
+    return {name: clean(value) if isinstance(value, str) else value for name, value in given.items()}
 
 
 def _status(done: bool) -> Literal["completed", "pending"]:
