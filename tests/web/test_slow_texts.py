@@ -20,6 +20,7 @@ from tests.teams import open_team
 
 from agent_worker.backends.mock import says
 from agent_worker.core.clock import SystemClock
+from agent_worker.core.difference import COMPARED
 from agent_worker.core.mentions import find_mentions
 from agent_worker.core.redaction import Redactor
 from agent_worker.daemon.web import agents as agent_pages
@@ -43,7 +44,7 @@ from agent_worker.daemon.web.prose import (
 )
 from agent_worker.daemon.web.rendering import ENTRY, WAITING, Rendering, RenderJob, end_rendering
 from agent_worker.service import documents, memory
-from agent_worker.service.documents import COMPARED, LONGEST_CHANGE, _difference
+from agent_worker.service.documents import LONGEST_CHANGE
 from agent_worker.service.service import Service
 
 #: Ways to keep a parser busy, each for a number of characters.
@@ -312,11 +313,11 @@ def test_X9_those_who_scan_a_text_go_through_it_once(title: str) -> None:
 def test_X9_a_difference_of_long_texts_is_not_the_smallest_one() -> None:
     before = "\n".join(f"{number % 150}" for number in range(60_000))
     after = "\n".join(f"{number * 7 % 150}" for number in range(60_000))
-    found = _difference(before, after)
+    found = documents.changes(before, after)
     assert len(found) == LONGEST_CHANGE
     assert found[0].startswith("@@ line ")
     short = "\n".join(map(str, range(COMPARED)))
-    assert _difference(short, short.replace("\n5\n", "\nfive\n"))[3:6] == [" 4", "-5", "+five"]
+    assert documents.changes(short, short.replace("\n5\n", "\nfive\n"))[3:6] == [" 4", "-5", "+five"]
 
 
 async def test_X9_too_long_a_text_is_shown_as_it_is() -> None:

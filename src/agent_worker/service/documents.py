@@ -71,8 +71,7 @@ async def doc_change(service: Service, at: str, name: str, n: int, project: str 
     """What one revision changed, as the lines of a unified diff."""
     database, workspace = await _workspace(service, at, project)
     before, after = await database.read(document_rows.revised, workspace["id"], name, n)
-    changed = await asyncio.to_thread(changed_lines, before.splitlines(), after.splitlines())
-    return changed[:LONGEST_CHANGE]
+    return await asyncio.to_thread(changes, before, after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +98,11 @@ async def resource_get(service: Service, at: str, id: str, project: str | None =
 
 def _resource(tx: Transaction, workspace: str, id: str) -> resources.Resource:
     return resources.load(tx, workspace, resources.called(tx, workspace, id))
+
+
+def changes(before: str, after: str) -> list[str]:
+    """The lines of a unified diff of two revisions: of a long one, the first."""
+    return changed_lines(before.splitlines(), after.splitlines())[:LONGEST_CHANGE]
 
 
 async def documents_of(service: Service, at: str, project: str | None) -> tuple[ProjectDatabase, Row, Documents]:
