@@ -413,6 +413,7 @@ async def test_nothing_is_paid_twice_nor_for_a_request_that_was_refused(bench: B
         ("529", Overloaded),
         ("500", Transient),
         ("502html", Transient),
+        ("page", Transient),
         ("503", Transient),
         ("cut", Transient),
         ("early_end", Transient),
@@ -428,8 +429,11 @@ async def test_a_failure_has_its_class(bench: Bench, family: str, mode: str, kin
 
 
 async def test_what_is_no_answer_of_a_model_api_is_told_in_words_that_lead_on(bench: Bench) -> None:
-    page, cut = await bench.fail("anthropic", "502html"), await bench.fail("anthropic", "cut")
-    assert page.message.endswith(": 502 with a web page instead of an answer: does base_url point to a model API?")
+    for mode, status in (("502html", 502), ("page", 200)):
+        page = await bench.fail("anthropic", mode)
+        told = f": {status} with a web page instead of an answer: does base_url point to a model API?"
+        assert page.message.endswith(told)
+    cut = await bench.fail("anthropic", "cut")
     assert cut.message.startswith(f"the connection with 127.0.0.1:{bench.server.port} broke off: ")
 
 

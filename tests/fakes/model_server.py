@@ -57,6 +57,7 @@ MODES = (
     "think",
     *REFUSALS,
     "502html",
+    "page",
     "quota",
     "overflow",
     "redirect",
@@ -175,6 +176,8 @@ class ModelServer:
             await wire.body(refusal.status, protocol.error(refusal), refusal.headers)
         elif mode == "502html":
             await wire.text(502, "<html><body><h1>502 Bad Gateway</h1></body></html>")
+        elif mode == "page":
+            await wire.text(200, "<!doctype html><title>Welcome to this network</title>")
         elif mode == "hang":
             await wire.hung_up()
         elif mode == "redirect":

@@ -69,6 +69,9 @@ def test_what_a_model_was_sent_is_shown_word_by_word_when_asked_for(terminal: Te
     assert [section["name"] for section in told["sections"]] == ["identity", "context", "mark", "instruction"]
     assert "what is seven times six?" in told["sections"][-1]["text"]
     assert terminal.json("explain", run)["sent"] is None
+    *_, tools = terminal.json("explain", run)["sections"]
+    assert (tools["name"], tools["source"]) == ("tools", f"{len(told['tools'])} definitions")
+    assert tools["tokens"] > 1000, "most of what it got, and in the table like the rest"
 
 
 def test_an_agent_is_made_looked_at_edited_and_deleted(terminal: Terminal) -> None:

@@ -226,6 +226,17 @@ def test_a_workflow_that_was_never_run_is_listed_with_the_command_that_runs_it(t
     flow.unlink()
 
 
+def test_whoever_writes_to_a_team_that_is_paused_is_told_that_it_waits_and_how_to_go_on(terminal: Terminal) -> None:
+    terminal.run("stop", "@review")
+    terminal.says("start", "review", "--background")
+    terminal.says("pause", "@review")
+    told = terminal.run("send", "@review", "@alice are you there?").stderr
+    assert told == ("@review is paused, so this waits (paused by a person); to go on: agent-worker resume @review\n")
+    terminal.says("resume", "@review")
+    assert terminal.run("send", "@review", "@alice hello").stderr == ""
+    terminal.says("stop", "@review")
+
+
 def test_what_a_command_gives_an_agent_is_checked_as_a_file_is_and_changes_nothing(terminal: Terminal) -> None:
     file = terminal.daemon.project / ".agents" / "alice.yaml"
     before = file.read_text()

@@ -134,5 +134,5 @@ def _where() -> tuple[str, str, int, str]:
     token, url = os.environ.get(RUN_TOKEN), urlsplit(os.environ.get(URL, ""))
     if not token or not url.hostname or not url.port:
         told = f"{RUN_TOKEN} or {URL} is not set: they are set only where a program works as an agent"
-        raise Refused(told, hint="agent-worker send …")
+        raise Refused(told, hint="everywhere else there are the other commands: agent-worker --help")
     return token, url.hostname, url.port, url.path

@@ -66,7 +66,7 @@ def explain(run: str | None, full: bool, as_json: bool) -> None:
         echo(f"  {clean(about['reason'])}")
     echo(f"\nasked: {clean(found['instruction'])[:500]}\n")
     _tell_causes(found["causes"])
-    rows = [(s["name"], f"{s['tokens']:,} / {s['limit']:,}", s["source"], s["left_out"]) for s in found["sections"]]
+    rows = [(s["name"], _size(s), s["source"], s["left_out"]) for s in found["sections"]]
     tell_table(("section", "tokens", "from", "left out"), rows, empty="no prompt is recorded for this run")
     if full:
         from agent_worker.cli.sent import tell_sent
@@ -82,6 +82,11 @@ def explain(run: str | None, full: bool, as_json: bool) -> None:
             _tell_call(used)
     if not full and rows:
         echo(f"\nwhat its model was sent, word by word: agent-worker explain {clean(about['id'])} --full")
+
+
+def _size(section: dict[str, Any]) -> str:
+    limit = f" / {section['limit']:,}" if section["limit"] else ""
+    return f"{section['tokens']:,}{limit}"
 
 
 def _tell_causes(causes: dict[str, Any]) -> None:

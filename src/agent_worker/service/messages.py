@@ -287,7 +287,16 @@ def hand_over(
     if cause:
         check_waits_for_itself(tx, cause, [members[name] for name in receipt.woke])
     called = (asleep(tx, agent_rows.identity(tx, members[name]), workspace) for name in receipt.woke)
-    return replace(receipt, asleep=tuple(filter(None, called)))
+    waits = _paused(workspace) if receipt.woke else ""
+    return replace(receipt, asleep=tuple(filter(None, called)), told=receipt.told or waits)
+
+
+def _paused(workspace: Row) -> str:
+    """What a person should know who has just called on members that may not begin."""
+    if not workspace["paused"]:
+        return ""
+    name = workspace_rows.name_of(workspace)
+    return f"@{name} is paused, so this waits ({workspace['paused']}); to go on: agent-worker resume @{name}"
 
 
 def asleep(tx: Transaction, me: Row, workspace: Row | None = None) -> str:

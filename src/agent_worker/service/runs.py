@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import field
 from datetime import timedelta
@@ -17,7 +16,7 @@ from agent_worker.database.database import Row, Transaction
 from agent_worker.service.addresses import no_agent
 from agent_worker.service.causes import Causes, causes_of
 from agent_worker.service.operation import operation
-from agent_worker.service.sent import Sent, sent_in
+from agent_worker.service.sent import Sent, saw, sent_in
 from agent_worker.service.service import Service
 from agent_worker.workspaces import workspace_rows
 
@@ -269,7 +268,7 @@ def _explain(tx: Transaction, id: str, *, full: bool, kept: timedelta, now: int)
     return Explained(
         run=_run(row),
         instruction=asked["text"] if asked else "",
-        sections=json.loads(row["manifest"]) if row["manifest"] else [],
+        sections=saw(tx, row),
         steps=_steps(tx, work, id, full=full),
         text=row["text"],
         sender=asked["sender"] if asked else "",

@@ -12,6 +12,7 @@ from dataclasses import field
 from datetime import timedelta
 from typing import Any
 
+from agent_worker.agents.prompt import tokens_in
 from agent_worker.agents.prompt_texts import KEPT_VARIABLE
 from agent_worker.backends.backend import Reply
 from agent_worker.backends.models.protocol import CALL_CUT_OFF, GO_ON
@@ -83,6 +84,16 @@ def sent_in(tx: Transaction, run: Row, work: str, *, kept: timedelta, now: int) 
         lesson=SentLesson(ids.lesson[0], *(texts.get(id, "") for id in ids.lesson[1:])) if ids.lesson else None,
         program=program,
     )
+
+
+def saw(tx: Transaction, run: Row) -> list[dict[str, Any]]:
+    """What a run was sent, by sections with their sizes; the definitions of its tools are the last one."""
+    sections: list[dict[str, Any]] = json.loads(run["manifest"] or "[]")
+    id = SentIds.load(run["sent"]).tools
+    if not (text := sent_texts.read(tx, [id]).get(id, "") if id else ""):
+        return sections
+    told = {"name": "tools", "part": "tools", "tokens": tokens_in(text), "limit": None, "left_out": ""}
+    return [*sections, told | {"source": plural(len(json.loads(text)), "definition")}]
 
 
 def _text_of(number: int, ids: SentIds, texts: Mapping[str, str]) -> str | None:

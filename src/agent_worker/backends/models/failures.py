@@ -41,7 +41,7 @@ _TOO_LONG_SAID = ("prompt is too long", "maximum context length", "context windo
 
 
 async def refused(answer: ModelAnswer, route: Route) -> BackendFailure:
-    """The failure that an answer with the status of an error stands for."""
+    """The failure that an answer with the status of an error stands for, or one that is a page for people."""
     body = await answer.beginning()
     try:
         said = json.loads(body)

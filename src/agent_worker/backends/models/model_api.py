@@ -200,7 +200,7 @@ class ModelApi:
         address = ModelAddress(where.base_url, is_checked=where.foreign and not where.local)
         headers = {**protocol.headers(where), **where.headers}
         async with self._catalogue.client.post(address, protocol.path, headers, body) as answer:
-            if answer.status >= 400:
+            if answer.status >= 400 or answer.header("content-type").startswith("text/html"):
                 raise await refused(answer, where)
             try:
                 await self._hear(answer, listener, sink)
