@@ -38,7 +38,6 @@ def shell_in(home: Path, project: Path) -> Shell:
     return shell
 
 
-@pytest.mark.sqlite("there a yes is in the database, which `init` does not open: the first `run` asks the person")
 @pytest.mark.parametrize("template", list(TEMPLATES))
 def test_a_template_plays_to_its_end_as_printed_outside_of_git_too(template: str, home: Path, tmp_path: Path) -> None:
     shell = shell_in(home, tmp_path)

@@ -158,14 +158,14 @@ def allowed(daemon: Served, of: str) -> tuple[float | None, str]:
     return found["limit"], found["waits"]
 
 
-@pytest.mark.sqlite("there approvals are in the database, which `validate` does not open")
 def test_Y24_a_project_file_that_appears_raises_nothing_until_it_is_approved(daemon: Served) -> None:
     file = daemon.project / "moniro.yaml"
     file.write_text("name: p\nlimits: { usd_per_day: 9999 }\n")
     assert allowed(daemon, "project") == (50, "9,999 USD a day, once you approve it")
     terminal = Terminal(daemon)
     assert "a file says 9,999 USD a day, once you approve it (agent-worker trust)" in terminal.says("status")
-    assert "until then 50 USD a day" in terminal.says("validate")
+    waiting = "the project may use 9,999 USD a day instead of 50 USD a day, once you approve it (agent-worker trust)"
+    assert waiting in terminal.says("validate")
     assert "approved: 1" in terminal.says("trust", "--yes")
     assert allowed(daemon, "project") == (9999, "")
     file.write_text("name: p\nlimits: { usd_per_day: 30 }\n")

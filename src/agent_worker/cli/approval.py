@@ -16,6 +16,7 @@ from click.core import ParameterSource
 
 from agent_worker.cli.call import AllowOption, call, here, workflows
 from agent_worker.cli.output import as_json_option, echo, tell_json
+from agent_worker.client.discovery import DATABASE_VARIABLE
 from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import AgentWorkerError, BadInput, Untrusted
 from agent_worker.core.remote import is_remote
@@ -69,6 +70,13 @@ def _allow(name: str, *, given: bool) -> bool:
         confirm(pending_approvals)
     _approve(whose, pending_approvals)
     return True
+
+
+def are_kept_by_daemon() -> bool:
+    """Whether approvals are where only the daemon looks: in a database that hosts share. One that runs always knows."""
+    from agent_worker.client.connection import find
+
+    return bool(os.environ.get(DATABASE_VARIABLE, "").strip()) or find() is not None
 
 
 def with_approval(workflow: str, work: Callable[[], Iterator[T]]) -> Iterator[T]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from agent_worker.cli.approval import are_kept_by_daemon
 from agent_worker.cli.choice import chosen
 from agent_worker.cli.output import as_json_option, echo, paint, tell_json
 from agent_worker.core.errors import AgentWorkerError, Refused
@@ -41,6 +42,8 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
 
     backend, model = chosen(backend, model)
     written, kept = set_up_team(template, Path.cwd(), backend, model)
+    if not kept:
+        _approve_written()
     if not written and not as_json:
         raise Refused("everything is already there", hint=TEMPLATES[template])
     if as_json:
@@ -60,6 +63,21 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
         how = f"{backend}, which is not installed yet" if missing else model if backend == "sdk" else backend
         echo(f"\nThe agents use {how}. {'Once it is, put' if missing else 'Put'} them to work:")
         echo(f"  {TEMPLATES[template]}")
+
+
+def _approve_written() -> None:
+    """The person need not approve what we wrote for them. Where hosts share a database approvals are in it, and only
+    the daemon opens that."""
+    from agent_worker.cli.call import call, here
+    from agent_worker.offline.definitions import approve_written, digests_of
+
+    try:
+        if are_kept_by_daemon():
+            call("POST", "/trust", project=here(), digests=digests_of(Path.cwd()))
+        else:
+            approve_written(Path.cwd())
+    except AgentWorkerError as error:
+        echo(f"the files are written, but not approved yet (agent-worker trust): {clean(error.message)}", err=True)
 
 
 def _named(template: str) -> str:

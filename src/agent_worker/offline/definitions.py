@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from agent_worker.backends.models.providers import AS_NAMED, check_model
-from agent_worker.client.discovery import DATABASE_VARIABLE, home_directory, make_home
+from agent_worker.client.discovery import home_directory, make_home
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.errors import BadInput, DefinitionError, Problem
 from agent_worker.core.later import dataclass
@@ -31,7 +30,6 @@ from agent_worker.definitions.source import parse_source, read_source
 from agent_worker.definitions.team_templates import write_team
 from agent_worker.files.root import Root
 from agent_worker.service.look_ahead import wrong_in_agent, wrong_in_project, wrong_in_workflow
-from agent_worker.trust.allowances import allowances_of
 from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import powers_of
 from agent_worker.trust.store import TrustStore, kept_in
@@ -112,18 +110,10 @@ def _wrong_settings() -> list[Problem]:
 
 
 def limits_that_wait(path: Path) -> list[str]:
-    """Limits that are written correctly and do not hold yet, because nobody approved them: a sentence for each."""
-    if os.environ.get(DATABASE_VARIABLE):
-        return []  # what was approved is there
+    """Limits that are written correctly and do not hold yet, as far as the home knows what was approved."""
     project, home = load_project(find_project(path)), home_directory()
     store = TrustStore(kept_in(Root.private(home) if home.is_dir() else None, project.root), clock=SystemClock())
-    held = store.held_back(allowances_of(project))
-    return [
-        f"{each.of} may use {each.told(each.value)} once you approve it (agent-worker trust); until then"
-        f" {each.told(held[each.of, each.name])}"
-        for each in allowances_of(project)
-        if (each.of, each.name) in held
-    ]
+    return [each.power.what for each in store.unapproved(powers_of(project)) if each.power.kind == "limits"]
 
 
 def schema_of(kind: Literal["agent", "workflow", "project"]) -> dict[str, Any]:
@@ -143,15 +133,15 @@ def set_up_team(template: str, root: Path, backend: str, model: str | None) -> t
             check_model(model, AS_NAMED)
         except BadInput as error:
             raise BadInput(error.message, hint=f"agent-worker providers ({error.hint})") from None
-    written, kept = write_team(template, root, backend, model)
-    if not kept:
-        _approve(root)
-    return written, kept
+    return write_team(template, root, backend, model)
 
 
-def _approve(root: Path) -> None:
-    """Approve a project that we wrote for the user: they need not approve it again."""
+def approve_written(root: Path) -> None:
+    """Approve a project that we wrote for the user, where approvals are in the home."""
     project = load_project(root)
-    gate = Gate(Root.private(make_home(home_directory())), SystemClock())
-    for workflow in (None, *project.workflows.values()):
-        gate.approve(project.root, powers_of(project, workflow))
+    Gate(Root.private(make_home(home_directory())), SystemClock()).approve(project.root, powers_of(project))
+
+
+def digests_of(root: Path) -> list[str]:
+    """Everything in this project that has to be approved, as the daemon knows it."""
+    return [power.digest for power in powers_of(load_project(root))]
