@@ -87,16 +87,17 @@ def claim(tx: Transaction, agent: str, owner: str, *, now: int) -> Fence:
 
 
 def abandon(tx: Transaction, fence: Fence, *, state: str, reason: str, now: int) -> None:
-    """Put back whatever a loop held that is gone now, with its completed steps."""
+    """Put back whatever a loop held that is gone now, with its completed steps. That it only waited is no activity."""
     agent_rows.hold(tx, fence)
-    _put_back(tx, fence.agent, state, reason, now=now)
+    held = _put_back(tx, fence.agent, state, reason, now=now)
     if state == "error":
         agent_rows.set_state(tx, fence.agent, state, reason=reason, now=now)
-    else:
+    elif held:
         agent_rows.rest(tx, fence.agent, now=now)
 
 
-def _put_back(tx: Transaction, agent: str, state: str, reason: str, *, now: int) -> None:
+def _put_back(tx: Transaction, agent: str, state: str, reason: str, *, now: int) -> bool:
+    """Whether there was anything to be put back."""
     held = tx.all(
         "select id, instruction from run where project = :project and agent = :agent and state = 'running'",
         agent=agent,
@@ -108,6 +109,7 @@ def _put_back(tx: Transaction, agent: str, state: str, reason: str, *, now: int)
         queue.put_back(tx, run["id"])
         deliveries.take_back(tx, run["id"])
         run_rows.close_run(tx, run["id"], "yielded", reason=reason, now=now)
+    return bool(held)
 
 
 def give_agent_up(tx: Transaction, fence: Fence, reason: str, *, now: int) -> None:
