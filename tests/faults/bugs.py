@@ -2334,4 +2334,34 @@ BUGS = (
         "test_N10_of_keys_in_which_chance_put_no_digit_hardly_one_is_left_standing",
         Edit("_is_suspect", "not _has_one(_DIGITS, text) and not _is_mixed(text)", "not _has_one(_DIGITS, text)"),
     ),
+    # --- what two hosts do at once
+    *(
+        bug(name, "H8", proof, Inside("_LOCK", "for update", ""))
+        for name, proof in {
+            "two hosts count the last votes at once": "test_the_last_two_votes_at_once_end_the_proposal",
+            "two hosts raise limits at once": "test_of_two_limits_that_are_raised_at_once_both_hold",
+            "a host ends a workspace as quiet while another writes to it": "test_a_message_that_comes_while_a_workspace"
+            "_ends_as_quiet_is_refused_or_keeps_it_open",
+            "a host stores an answer while another lets the work wait for it": "test_work_that_is_answered_while_it"
+            "_begins_to_wait_does_not_wait_for_ever",
+        }.items()
+    ),
+    bug(
+        "two hosts open a workspace that was left",
+        "H8",
+        "test_a_workspace_that_was_left_is_taken_up_by_one_host",
+        Inside("take_up", "coalesce(owner, :host) = :host or", "1 = 1 or"),
+    ),
+    bug(
+        "two hosts start what a schedule marks as due",
+        "H8",
+        "test_what_a_schedule_marks_as_due_is_started_by_one_host",
+        Inside("take", "host in ('', :host) or", "1 = 1 or"),
+    ),
+    bug(
+        "that an agent is let go of counts as activity",
+        "R9",
+        "test_an_agent_that_was_let_go_of_for_want_of_work_was_not_active",
+        Edit("abandon", "if held: ...", "if True: ..."),
+    ),
 )

@@ -121,6 +121,16 @@ async def test_an_interval_is_put_off_by_activity(scheduled: Open) -> None:
         assert await fired(team) == ["9:00", "14:00"]
 
 
+async def test_an_agent_that_was_let_go_of_for_want_of_work_was_not_active(scheduled: Open) -> None:
+    async with scheduled("wakeup: 5m") as team:
+        team.backends["alice"].then(says("hello"), says("ok"))
+        await team.dm("alice", "hi")
+        await team.elapse(4 * 60)
+        await team.runtime.supervisor.dismiss(team.id_of("alice"))
+        await team.elapse(2 * 60)
+        assert await fired(team) == ["5:00"]
+
+
 async def test_a_long_run_is_activity_until_it_ends(scheduled: Open) -> None:
     async with scheduled("wakeup: 5m") as team:
         team.backends["alice"].then(says("at last").model_copy(update={"slow": 1200.0}), says("ok"))
