@@ -75,5 +75,12 @@ async def house(tmp: Path, *agents: str, redact: Redactor | None = None, **setti
 
 def bytes_in(tmp: Path) -> bytes:
     """Every byte of the database, its log, and the project; of PostgreSQL every row: its pages are its own affair."""
-    rows = repr(stored.read(tmp / "state.db", stored.everything)).encode() if engine.is_postgresql() else b""
+    rows = bytes_of(tmp / "state.db") if engine.is_postgresql() else b""
     return b"".join([rows, *(path.read_bytes() for path in tmp.rglob("*") if path.is_file())])
+
+
+def bytes_of(database: Path) -> bytes:
+    """The same of the database alone, without its log."""
+    if engine.is_postgresql():
+        return repr(stored.read(database, stored.everything)).encode()
+    return database.read_bytes()

@@ -64,12 +64,13 @@ agents = _view("agent")
 answer_links = _view("answer_link", order="ends_at, digest")
 audit = _view("audit", order="n")
 closed_gates = _view("closed_gate", order="key")  #: keys that providers refused
-calls = _view("call", _OF_RUN, "at, step, id")  #: of tools
+calls = _view("call", _OF_RUN, "run, step, length(t.id), id")  #: of tools
 deliveries = _view("delivery", "t.agent", "workspace, seq, agent")  #: what was brought to whom
 documents = _view("document", order="at, name, n")  #: each revision
 hook_deliveries = _view("hook_delivery")
+hosts = _view("host")
 inbox = _view("inbox_item", "t.agent", "n")  #: everything that ever was in it
-instructions = _view("instruction", "t.agent")
+instructions = _view("instruction", "t.agent", "queued_at, id")
 ledger = _view("ledger", "t.agent", "at, run, id")  #: what each step cost
 members = _view("member", order="workspace, name")
 messages = _view("message", order="workspace, seq")
@@ -113,6 +114,17 @@ def everything(tx: Reader) -> dict[str, list[Row]]:
 def add(tx: Writer, table: str, **columns: object) -> None:
     """A row as the product would not make it."""
     tx.run(f"insert into {table}({', '.join(columns)}) values ({', '.join(f':{each}' for each in columns)})", **columns)
+
+
+def add_host(tx: Writer, name: str) -> None:
+    """Another host, which lives."""
+    lives: dict[str, object] = {"pid": 1, "labels": "[]", "version": "", "began_at": 0, "lease_until": 2**62}
+    add(tx, "host", id=name, node=name, home=name, place=name, **lives)
+
+
+def drop_host(tx: Writer, name: str) -> None:
+    """Somebody has found it dead."""
+    tx.run("delete from host where id = :id", id=name)
 
 
 def change(tx: Writer, table: str, of: dict[str, object] | None = None, **columns: object) -> None:

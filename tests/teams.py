@@ -137,7 +137,7 @@ class Team:
 
     async def elapse(self, seconds: float) -> None:
         """Let time pass, with everything that comes of it."""
-        with _looking_seldom(seconds):
+        with looking_seldom(seconds):
             await self._elapse(seconds)
 
     async def _elapse(self, seconds: float) -> None:
@@ -294,7 +294,7 @@ PROGRAMS = frozenset(f"program:{name}" for name in KNOWN)
 
 
 @contextmanager
-def _looking_seldom(seconds: float) -> Iterator[None]:
+def looking_seldom(seconds: float) -> Iterator[None]:
     """Hosts that share their work look at their files every two seconds: a day of that would take minutes."""
     often = copy_watch.LOOK
     if seconds > LONG:

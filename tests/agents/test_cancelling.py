@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests import stored
-from tests.recorders import TERMS, by_hand, recorder_of
+from tests.recorders import TERMS, by_hand, recorder_of, taken_by
 from tests.teams import Team, open_team
 
 from agent_worker.agents import commands, recovery, run_begin, run_end
@@ -18,7 +18,6 @@ from agent_worker.core.clock import TestClock
 from agent_worker.core.errors import Fenced, NotRunning
 from agent_worker.tools.channel import channel_send
 from agent_worker.tools.tool import Call, ToolContext, tool
-from agent_worker.work import agent_rows
 from agent_worker.work.queue import Ageing
 
 
@@ -154,7 +153,7 @@ async def test_Q10_a_late_tool_call_of_a_cancelled_run_is_refused(queued: Team) 
 async def test_a_loop_whose_agent_was_claimed_by_another_host_can_write_nothing(queued: Team) -> None:
     job = await by_hand(queued)
     recorder = recorder_of(queued, job, channel_send, knock)
-    await queued.write(agent_rows.claim, job.fence.agent, "another host")
+    await taken_by(queued, "alice", "another host")
     before = await queued.queue()
     now, ageing = queued.now(), Ageing()
     for write in (
@@ -179,7 +178,7 @@ async def test_a_running_loop_ends_when_another_host_claims_its_agent(team: Team
     team.backends["alice"].then(slow)
     await team.post("user", "@alice go")
     await team.elapse(1)
-    await team.write(agent_rows.claim, team.id_of("alice"), "another host")
+    await taken_by(team, "alice", "another host")
     await team.elapse(60)
     assert await team.texts() == ["@alice go"]
     assert [t for t in asyncio.all_tasks() if t.get_name() == f"loop {team.id_of('alice')}"] == []

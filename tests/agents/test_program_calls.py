@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.backends.programs.test_one_shot import Hall, Scripted
+from tests.house import bytes_of
 from tests.teams import Team, open_team
 
 from agent_worker.agents import deletion
@@ -39,7 +40,7 @@ say('over', 'done')
 
 
 @asynccontextmanager
-async def program(tmp: Path, code: str, *, database: Path | str = ":memory:") -> AsyncIterator[Team]:
+async def program(tmp: Path, code: str, *, database: Path | None = None) -> AsyncIterator[Team]:
     """A team whose alice is a program of a few lines."""
     async with open_team(tmp / "p", "alice", "bob", clock=SystemClock(), database=database) as team:
         employ(team, tmp, code)
@@ -135,7 +136,7 @@ say('over', 'done')
         await seen(team)
         (row,) = await team.program_calls()
     assert json.loads(row["arguments"]) == {"command": "echo [redacted:secret]"}
-    assert SECRET[:8].encode() not in database.read_bytes(), "nor its first half, where the result was cut"
+    assert SECRET[:8].encode() not in bytes_of(database), "nor its first half, where the result was cut"
 
 
 async def test_what_a_program_did_goes_with_its_workspace(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests import stored
-from tests.recorders import TERMS, by_hand, recorder_of
+from tests.recorders import TERMS, by_hand, recorder_of, taken_by
 from tests.teams import Team, open_team
 
 from agent_worker.agents import commands, recovery, run_begin, run_end
@@ -47,10 +47,11 @@ async def test_Q3_work_that_died_twice_is_taken_only_by_one_who_is_alone(team: T
     await team.post("user", "@alice go")
     for died in range(2):
         job = await by_hand(team, owner=f"host {died}")
+        await team.write(stored.drop_host, f"host {died}")
         await team.runtime.database.write(recovery.recover, "another host", now=team.now())
         assert [row["state"] for row in await team.runs(id=job.run)] == ["lost"]
         await team.change("workspace", state="running")
-    fence = await team.write(agent_rows.claim, team.id_of("alice"), "me")
+    fence = await taken_by(team, "alice", "me")
     how = {"now": team.now(), "ageing": AGEING}
     assert await team.write(run_begin.begin, fence, lambda _: TERMS, **how) == Suspect()
     taken = await team.write(run_begin.begin, fence, lambda _: TERMS, alone=True, **how)

@@ -226,7 +226,7 @@ async def test_a_workspace_that_was_left_is_taken_up_by_one_host(rivals: Rivals)
     """Both hosts live: what one has taken, the other has not."""
     place, _ = await workspace_with(rivals[0], "alice")
     for name in ("h0", "h1"):
-        await rivals[0].write(add_host, name)
+        await rivals[0].write(stored.add_host, name)
     for _ in range(TIMES):
         await rivals[0].write(workspace_state.leave, place["id"])
         took = await rivals.at_once(*(asks(workspace_state.take_up, place["id"], host) for host in ("h0", "h1")))
@@ -283,7 +283,7 @@ async def test_two_hosts_that_look_at_one_schedule_wake_its_agent_once(rivals: R
 async def test_what_a_schedule_marks_as_due_is_started_by_one_host(rivals: Rivals) -> None:
     agent = await rivals[0].write(agent_rows.enrol, name="alice")
     for name in ("h0", "h1"):
-        await rivals[0].write(add_host, name)
+        await rivals[0].write(stored.add_host, name)
     timer = Timer(Schedule(wakeup="1h"), agent=agent)
     await rivals[0].write(schedule.keep, timer, now=datetime.now(UTC))
     for n in range(1, TIMES + 1):
@@ -322,22 +322,6 @@ async def test_work_that_is_answered_while_it_begins_to_wait_does_not_wait_for_e
         (row,) = await rivals[0].read(stored.instructions, id=work["id"])
         assert row["state"] == "queued"
         await rivals[0].write(queue.end_one, row["id"], "cancelled", reason="", now=4)
-
-
-def add_host(tx: Transaction, name: str) -> None:
-    stored.add(
-        tx,
-        "host",
-        id=name,
-        node=name,
-        home=name,
-        place=name,
-        pid=1,
-        labels="[]",
-        version="",
-        began_at=0,
-        lease_until=2**62,
-    )
 
 
 async def test_events_of_all_hosts_are_numbered_in_one_row(door: Door) -> None:

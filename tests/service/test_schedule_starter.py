@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests import stored
 from tests.patience import until
-from tests.teams import Team, open_team
+from tests.teams import Team, looking_seldom, open_team
 
 from agent_worker.core.clock import TestClock, from_micros
 from agent_worker.core.errors import BadInput, NotFound, Refused
@@ -42,6 +42,10 @@ class Watched:
 
     async def elapse(self, seconds: float) -> None:
         """Let time pass, but not while a workflow is being started."""
+        with looking_seldom(seconds):
+            await self._elapse(seconds)
+
+    async def _elapse(self, seconds: float) -> None:
         clock = self.team.clock
         assert isinstance(clock, TestClock)
         until = clock.monotonic() + seconds

@@ -109,6 +109,11 @@ class Database(Protocol):
         ...
 
     @property
+    def commits(self) -> int:
+        """How many commits this process has made; those of other hosts are not known here."""
+        ...
+
+    @property
     def trouble(self) -> str:
         """Why nothing can be stored just now, though it may be soon; '' when all is well."""
         ...

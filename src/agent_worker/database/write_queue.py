@@ -45,6 +45,7 @@ class WriteQueue(ABC, Generic[X]):
     _reading: list[Any]  #: their connections, of each database's own kind
 
     def __init__(self, bus: Bus) -> None:
+        self.commits = 0  #: that were made here
         self._bus = bus
         self._loop = asyncio.get_running_loop()
         self._jobs: queue.SimpleQueue[list[Job[X]] | None] = queue.SimpleQueue()
@@ -128,6 +129,7 @@ class WriteQueue(ABC, Generic[X]):
             self._loop.call_soon_threadsafe(what, *about)
 
     def _answer(self, group: list[Job[X]]) -> None:
+        self.commits += any(job.error is None for job in group)
         for job in group:
             for event in job.told if job.error is None else ():
                 self._bus.publish(event)

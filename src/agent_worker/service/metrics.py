@@ -12,7 +12,7 @@ from typing import Literal
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.later import dataclass
-from agent_worker.database.database import Transaction, WholeTransaction
+from agent_worker.database.database import Transaction
 from agent_worker.service.service import Service
 from agent_worker.work.queue import Lane
 
@@ -27,8 +27,8 @@ class Metric:
 
 async def project_metrics(service: Service, loaded: LoadedProject) -> list[Metric]:
     found = await service.read(loaded, _of_project, now=service.now())
-    commits = await service.runtime.database.read(_commits)
-    return [*found, _one("commits_total", "Changes committed to the database, of all projects.", commits, "counter")]
+    help = "Commits to the database by this daemon since it began, of all projects."
+    return [*found, _one("commits_total", help, service.runtime.database.commits, "counter")]
 
 
 def _of_project(tx: Transaction, *, now: int) -> list[Metric]:
@@ -86,8 +86,3 @@ def _one(name: str, help: str, value: float, kind: Literal["gauge", "counter"] =
 def _count(tx: Transaction, sql: str) -> int:
     row = tx.one(sql)
     return int(row["n"]) if row else 0
-
-
-def _commits(tx: WholeTransaction) -> int:
-    row = tx.one("select max(commits) as n from progress")
-    return int(row["n"] or 0) if row else 0
