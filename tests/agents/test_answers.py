@@ -111,6 +111,15 @@ async def test_Q8_a_call_that_a_model_writes_as_text_is_no_answer(team: Team, te
     assert notice.startswith("alice failed: it wrote a call of my_status_set as text")
 
 
+async def test_Q8_a_call_that_says_it_is_one_is_no_answer_though_there_is_no_such_tool(team: Team) -> None:
+    team.backends["alice"].then(
+        says('<tool_call>{"name": "weather", "arguments": {}}</tool_call>'), says("it is green")
+    )
+    await team.post("user", "@alice is the build green?")
+    await team.elapse(5)
+    assert (await team.texts())[1:] == ["it is green"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -10,9 +10,11 @@ import pytest
 from tests.pictures import PNG_TEXT
 
 from agent_worker.backends.backend import PastStep, Reply, Turn
+from agent_worker.backends.models.chat_completions import ChatCompletions
 from agent_worker.backends.models.model_api import PROTOCOLS
+from agent_worker.backends.models.prices import FREE
 from agent_worker.backends.models.protocol import NOT_SHOWN, Fragments, Heard, Json, ToldError
-from agent_worker.backends.models.providers import AS_NAMED, PROVIDERS, Route, route
+from agent_worker.backends.models.providers import AS_NAMED, PROVIDERS, Endpoint, Route, route
 from agent_worker.backends.models.reply import reply_of, usage_of
 from agent_worker.core.errors import Permanent, Transient
 from agent_worker.tools.images import image_of
@@ -178,6 +180,16 @@ def test_what_openrouter_says_a_request_has_cost_is_believed_and_of_others_it_is
     event: Json = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3, "cost": 0.25}}
     assert usage_of(hear("openrouter/m", ended(), event), TURN, (), None).usd == 0.25
     assert usage_of(hear("together/m", ended(), event), TURN, (), None).usd is None
+
+
+def test_what_a_server_of_ones_own_says_a_request_has_cost_is_believed_and_far_away_it_is_not() -> None:
+    event: Json = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3, "cost": 0.25}}
+    assert usage_of(hear("ollama/m", ended(), event), TURN, (), FREE).usd == 0.25
+    assert usage_of(hear("ollama/m", ended()), TURN, (), FREE).usd == 0
+    far = Endpoint("ollama", "https://ollama.example/v1")
+    listener = ChatCompletions().listen(route("m", far, env={}))
+    listener.hear(event)
+    assert listener.heard.told.usd is None
 
 
 def test_tokens_that_claude_read_from_its_cache_are_part_of_the_input() -> None:

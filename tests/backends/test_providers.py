@@ -76,10 +76,18 @@ def test_a_model_on_a_machine_of_ones_own_costs_nothing_and_one_elsewhere_may(na
     for near in ("http://192.168.1.7:1/v1", "http://gpu.local:1/v1", "http://[::1]:1/v1"):
         assert go(f"{name}/m", env={variable: near}).free
         assert go(f"{name}/m", Endpoint(base_url=near), local=True).free
-        assert not go("m", Endpoint("other", near), local=True).free, "a server nobody knows may pass it on"
     for far in ("https://ollama.com/v1", "https://8.8.8.8/v1"):
         assert not go(f"{name}/m", env={variable: far}).free
         assert not go(f"{name}/m", Endpoint(base_url=far)).free
+
+
+def test_a_server_on_this_machine_that_wants_no_key_costs_nothing_whatever_it_is_called() -> None:
+    for here in ("http://127.0.0.1:1/v1", "http://localhost:1/v1", "http://[::1]:1/v1"):
+        assert go("m", Endpoint("other", here), local=True).free
+        assert not go("m", Endpoint("other", here, "$MY_KEY"), local=True).free, "it may be a gateway that is paid"
+        assert not go("openai/m", env={**ENV, "OPENAI_BASE_URL": here}).free
+    for near in ("http://192.168.1.7:1/v1", "http://gpu.local:1/v1"):
+        assert not go("m", Endpoint("other", near), local=True).free, "nobody knows whose it is"
 
 
 def test_openai_itself_speaks_responses_and_its_imitators_chat() -> None:

@@ -7,6 +7,7 @@ in run_begin.py or run_end.py.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -331,16 +332,19 @@ class NotJoined(Exception):
 
 
 #: How a model that cannot call tools, or whose server does not understand it, writes a call into its answer.
-_WRITTEN_CALL = pattern(r'\W*(?:json|tool_calls?|function)?\W*name"\s*:\s*"(\w+)"\s*,\s*"(?:arguments|parameters)"\s*:')
+_WRITTEN_CALL = pattern(
+    r'\W*(?:json|(tool_calls?|function))?\W*name"\s*:\s*"(\w+)"\s*,\s*"(?:arguments|parameters)"\s*:', re.IGNORECASE
+)
 
 
 def _refuse_empty(reply: Reply, recorder: RunRecorder, tools: Collection[str]) -> None:
     """Treat an answer without text and without calls as a failure of the model; after calls, an agent may be silent.
 
-    A call that is written out as text is no answer either: nobody made it, and nobody wants to read it.
+    A call that is written out as text is no answer either: nobody made it, and nobody wants to read it. If it names no
+    tool, it may be JSON that somebody asked for, unless it says itself that it is a call.
     """
     written = _WRITTEN_CALL.match(reply.text)
-    called = written[1] if written and written[1] in tools else ""
+    called = written[2] if written and (written[1] or written[2] in tools) else ""
     if recorder.has_acted or (reply.text.strip() and not called):
         return
     recorder.spent(reply.usage)

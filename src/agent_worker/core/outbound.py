@@ -98,11 +98,16 @@ def is_local(url: str) -> bool:
     return not _innermost(address).is_global if address else _is_local_name(host)
 
 
+def is_this_machine(host: str) -> bool:
+    """Whether this is a host's name for itself."""
+    address = literal(host)
+    return host == "localhost" or bool(address and address.is_loopback)
+
+
 def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
     """The user's proxy for a URL, because a client that is handed a transport does not look for it itself."""
     host, scheme = host_of(url), url.split(":", 1)[0]
-    address = literal(host)
-    if host == "localhost" or (address and address.is_loopback):
+    if is_this_machine(host):
         return None
     for direct in (env.get("no_proxy") or env.get("NO_PROXY") or "").split(","):
         name = direct.strip().lstrip("*.")

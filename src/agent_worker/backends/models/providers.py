@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from agent_worker.core.errors import BadInput, NoKey, Permanent
 from agent_worker.core.later import dataclass
-from agent_worker.core.outbound import check_url, host_of, is_local
+from agent_worker.core.outbound import check_url, host_of, is_local, is_this_machine
 from agent_worker.core.provider_variables import ADDRESSES, HEADERS, KEYLESS, KEYS, owner_of
 
 Protocol = Literal["anthropic", "responses", "chat"]
@@ -184,7 +184,7 @@ class Route:
     local: bool  #: the address may lie in the local network
     quirks: Quirks = PLAIN
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)  #: more of the user's own
-    free: bool = False  #: its tokens cost nothing
+    free: bool = False  #: its tokens cost nothing, unless it tells that they did
 
     @property
     def host(self) -> str:
@@ -259,6 +259,8 @@ def _route(spec: str, endpoint: Endpoint, env: Mapping[str, str], approval: Appr
     else:
         key, variable = _own_key(provider, env)
     _refuse_theft(variable, provider, host, approval, foreign=foreign)
+    # Whoever is unknown and wants a key may be a gateway to models that cost something.
+    free = is_local(base_url) if provider.own else name not in PROVIDERS and is_this_machine(host) and not key
     return Route(
         provider=name,
         model=model,
@@ -269,11 +271,18 @@ def _route(spec: str, endpoint: Endpoint, env: Mapping[str, str], approval: Appr
         variable=variable,
         foreign=foreign,
         local=approval.local or not foreign,
-        # One's own server that imitates OpenAI may not know OpenAI's newer field, and would answer without an end.
-        quirks=replace(provider.quirks, limit=PLAIN.limit) if is_local(base_url) else provider.quirks,
+        quirks=_at_home(provider.quirks, free=free) if is_local(base_url) else provider.quirks,
         headers={} if foreign else _own_headers(provider, env),
-        free=provider.own and is_local(base_url),
+        free=free,
     )
+
+
+def _at_home(quirks: Quirks, *, free: bool) -> Quirks:
+    """Those of a server in the local network. One that costs nothing by itself may say that a request cost something.
+
+    If it imitates OpenAI, it may not know OpenAI's newer field, and would answer without an end.
+    """
+    return replace(quirks, limit=PLAIN.limit, tells_cost=quirks.tells_cost or free)
 
 
 def _own_headers(provider: Provider, env: Mapping[str, str]) -> dict[str, str]:
