@@ -381,3 +381,8 @@ def test_in_chat_pictures_follow_the_results_in_the_words_of_nobody_else() -> No
     ]
     assert pictures["role"] == "user"
     assert [part["type"] for part in pictures["content"]] == ["text", "image_url", "image_url"]
+
+
+def test_pictures_are_shown_where_all_models_of_a_provider_may_be_sent_them() -> None:
+    seeing = {"anthropic", "openai", "openai-chat", "openrouter", "google", "mistral", "xai", "moonshotai"}
+    assert {name for name in PROVIDERS if "PNG" in seen(f"{name}/m")} == seeing

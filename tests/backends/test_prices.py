@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +72,21 @@ async def test_a_price_is_looked_up_once_and_kept(tmp_path: Path, monkeypatch: p
         "anthropic/claude-sonnet-4-5",
         "anthropic/claude-nobody-knows",
     }
+
+
+async def test_a_process_looks_up_a_price_once_however_many_want_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = tmp_path / "asked"
+    lookup = tmp_path / "python"
+    lookup.write_text(f"#!/bin/sh\necho asked >> {asked}\necho null\n")
+    lookup.chmod(0o700)
+    monkeypatch.setattr(prices.sys, "executable", str(lookup))
+    nothing_kept = PriceList()
+    nothing_kept.expect("anthropic", "claude-x")
+    wanted = await asyncio.gather(*(nothing_kept.of("anthropic", "claude-x") for _ in range(5)))
+    assert [*wanted, await nothing_kept.of("anthropic", "claude-x")] == [None] * 6
+    assert asked.read_text().splitlines() == ["asked"]
 
 
 @pytest.mark.parametrize("kept", ["", "[]", "{", '{"list": "0", "models": {"a/b": {}}}', '{"list": 1, "models": 2}'])
