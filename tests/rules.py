@@ -242,13 +242,15 @@ _ABSENT = re.compile(r"§ ?\d|\b(?:SPEC|RELIABILITY|STACK|HOUSE|STYLE|POSTGRES)\
 
 
 def dead_citations(root: Path, repository: Path) -> list[str]:
+    """What is cited and is not there. A file without a folder is one of the module's own folder, or of the top."""
     files = [module.file for module in modules(root)]
     wrong = []
     for module in modules(root):
         for line, text in module.said:
             dead = [*_ABSENT.findall(text), *(page for page in _PAGE.findall(text) if not (repository / page).exists())]
             for name in _FILE.findall(text):
-                if not (repository / name).exists() and not any(f"/{file}".endswith(f"/{name}") for file in files):
+                here = (module.path.parent / name).exists() or (root / name).exists() or (repository / name).exists()
+                if not here and not ("/" in name and any(f"/{file}".endswith(f"/{name}") for file in files)):
                     dead.append(name)
             dead += _ROW.findall(text)
             wrong += [f"{module.file}:{line} cites {name}" for name in dead]
@@ -317,6 +319,29 @@ def wordless_modules(root: Path) -> list[str]:
         for module in modules(root)
         if (module.path.name != "__init__.py" or module.path.parent == root) and not ast.get_docstring(module.tree)
     ]
+
+
+def long_files(root: Path, most: int, exempt: Collection[str]) -> list[str]:
+    """Files that hold more than one can read in one sitting."""
+    lines = {module.file: len(module.path.read_text().splitlines()) for module in modules(root)}
+    return [f"{file} has {n} lines" for file, n in lines.items() if n > most and file not in exempt]
+
+
+def long_heads(root: Path, most: int, exempt: Collection[str]) -> list[str]:
+    """Modules that say more about themselves than anybody reads before the code."""
+    heads = {module.file: len((ast.get_docstring(module.tree) or "").splitlines()) for module in modules(root)}
+    return [f"the head of {file} has {n} lines" for file, n in heads.items() if n > most and file not in exempt]
+
+
+def crowded_functions(root: Path, most: int) -> list[str]:
+    """Functions that take so many arguments that some of them should be one value."""
+    wrong = []
+    for module in modules(root):
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                taken = len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
+                wrong += [f"{module.file}:{node.lineno} {node.name} takes {taken} arguments"] if taken > most else []
+    return wrong
 
 
 # --- who does what ------------------------------------------------------------------------------------

@@ -238,6 +238,18 @@ def test_every_module_says_what_it_is() -> None:
     none(rules.wordless_modules(SOURCE))
 
 
+def test_no_file_is_longer_than_one_sitting() -> None:
+    none(rules.long_files(SOURCE, 450, exempt={"database/postgres.py"}))
+
+
+def test_no_head_is_longer_than_a_glance() -> None:
+    none(rules.long_heads(SOURCE, 12, exempt={"core/errors.py"}))  # which draws the tree of errors
+
+
+def test_no_function_takes_more_than_nine_arguments() -> None:
+    none(rules.crowded_functions(SOURCE, 9))
+
+
 def test_docstrings_and_comments_cite_only_what_is_here() -> None:
     none(rules.dead_citations(SOURCE, REPOSITORY))
 
@@ -336,6 +348,12 @@ VIOLATIONS: dict[str, tuple[Check, dict[str, str]]] = {
     "a module that asks the event loop": (lambda root: rules.own_clocks(root, {}), {"a.py": "self._loop.time()"}),
     "git started somewhere": (rules.git_starters, {"a.py": "subprocess.run(['git', 'status'])"}),
     "a module without a word": (rules.wordless_modules, {"a.py": "x = 1"}),
+    "a file that is too long": (lambda root: rules.long_files(root, 3, exempt=()), {"a.py": "x = 1\n" * 4}),
+    "a head that is too long": (lambda root: rules.long_heads(root, 2, exempt=()), {"a.py": '"""One.\n\nTwo.\n"""'}),
+    "a function that takes too much": (
+        lambda root: rules.crowded_functions(root, 2),
+        {"a.py": "class X:\n    async def f(self, a, *, b): ..."},
+    ),
     "a page that is not there": (
         lambda root: rules.dead_citations(root, REPOSITORY),
         {"a.py": '"""See docs/nowhere.md."""'},
@@ -347,6 +365,10 @@ VIOLATIONS: dict[str, tuple[Check, dict[str, str]]] = {
     "a file that is not there": (
         lambda root: rules.dead_citations(root, REPOSITORY),
         {"a.py": '"""Above: gone.py."""'},
+    ),
+    "a file of another folder, without that folder": (
+        lambda root: rules.dead_citations(root, REPOSITORY),
+        {"low/a.py": '"""Above: b.py."""', "high/b.py": ""},
     ),
     "a paper that is not here": (lambda root: rules.dead_citations(root, REPOSITORY), {"a.py": '"""As in SPEC §4."""'}),
     "a row of a table elsewhere": (lambda root: rules.dead_citations(root, REPOSITORY), {"a.py": '"""Held (C11)."""'}),

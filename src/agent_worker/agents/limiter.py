@@ -1,16 +1,13 @@
 """One gate per credential: when a provider says "come back later", all its users wait together.
 
 A pass is for one request, not for a run: a tool that takes an hour holds up nobody who wants to ask the same model.
-
 After the wait one of them goes first; only when it got through are the others let in, two, four, eight at a time, in
-the order in which they came, so that the storm does not begin again. Waiting here does not use up anyone's tries. A
-wait is a little longer than was asked for, by chance: others may have the same key.
+the order in which they came. Waiting here does not use up anyone's tries. A wait is a little longer than was asked for,
+by chance: others may have the same key.
 
-Several hosts that share a database and a key hear of a refusal from each other, and close their gates too: afterwards
-each lets one go first. The one that was refused tells it, and nobody tells when it got through.
-
-What was under way when a gate closed is not counted any more: it says nothing about whether the storm is over, and a
-slow answer would hold up all those who come after it.
+Hosts that share a database and a key tell each other of a refusal, and close their gates too; afterwards each lets one
+go first. What was under way when a gate closed is not counted: it says nothing about whether the provider is free
+again.
 """
 
 from __future__ import annotations

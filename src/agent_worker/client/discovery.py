@@ -3,7 +3,8 @@
 In the private home directory `daemon.json` says where the daemon listens and holds its token, `daemon.lock` says who
 holds the kernel lock. Both may be stale, so what they say is a claim: a client sends a nonce and compares `proof`
 before it sends anything else, and no process is signalled unless number, birth and instance agree.
-Opens no connection (connection.py) and holds no lock (process.py). Every command pays for this import: keep it light.
+Opens no connection (connection.py) and holds no lock (daemon/process/lock.py). Every command pays for this import: keep
+it light.
 """
 
 from __future__ import annotations

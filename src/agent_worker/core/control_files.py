@@ -84,7 +84,7 @@ def is_repository(names: Collection[str]) -> bool:
 
 
 def is_stand_in(path: Path) -> bool:
-    """Is it an empty directory that only holds the place of a control file while a command runs (sandbox.py)?
+    """Is it an empty directory that only holds the place of a control file while a command runs (tools/sandbox.py)?
 
     A crash may leave one behind. Nobody may write into it, whatever the process masks out of the mode of new ones.
     """

@@ -1,4 +1,4 @@
-"""`python -m agent_worker.daemon.main`: be the daemon. All of it is in process.py and app.py."""
+"""`python -m agent_worker.daemon.main`: be the daemon. All of it is in process/process.py and http/app.py."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Every text column is redacted when it is written, whatever its parameter is called, unless it is in `PLAIN` with its
 reason. A statement is read once, and what is not understood is redacted wherever it can be: whoever writes a new
-statement, or a new column, need not think of it. Knows only SQL; what a secret is says redaction.py.
+statement, or a new column, need not think of it. Knows only SQL; what a secret is says core/redaction.py.
 """
 
 from __future__ import annotations

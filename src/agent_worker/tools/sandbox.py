@@ -1,8 +1,8 @@
 """What an agent's command may see and change: the system read-only, its working directory, and no network.
 
 Bubblewrap builds an empty world from an allow-list, so a secret nobody thought of is not there either. Files that
-make *other* programs run something (control_files.py) and the project's own places are read-only, also when they do
-not exist yet: an empty stand-in takes their place while a command runs. Deeper down, those that exist are read-only,
+make *other* programs run something (core/control_files.py) and the project's own places are read-only, even those that
+do not exist yet: an empty stand-in takes their place while a command runs. Deeper down, those that exist are read-only,
 and whoever runs the command is told which have appeared or changed (`nested_control`). Not here: the kernel itself.
 """
 

@@ -1,6 +1,6 @@
 """The daemon's application: a runtime, the service that works with it, the routes to the service, a guard before them.
 
-Made when the process already answers (process.py), and ended by its lifespan.
+Made when the process already answers (daemon/process/process.py), and ended by its lifespan.
 """
 
 from __future__ import annotations

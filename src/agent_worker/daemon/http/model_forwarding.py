@@ -24,7 +24,7 @@ from agent_worker.daemon.http.request_guard import KEY_HEADERS
 from agent_worker.daemon.mcp.run_tokens import RunTokens
 from agent_worker.tools.tool import RunIdentity
 
-#: Longer than programs wait by default: they have clocks of their own (runner.py).
+#: Longer than programs wait by default: they have clocks of their own (backends/programs/runner.py).
 _PATIENCE = Patience(silence=900, body=1024 * 1024 * 1024)
 _OF_ONE_CONNECTION = frozenset(
     {b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"proxy-authorization"}

@@ -2,7 +2,7 @@
 
 Never more connections are taken than there are descriptors for. Those for which there is no room yet wait in the
 kernel's queue, where they cost us nothing: none is cut. When even those of our own clients are too many, further ones
-are answered with 503 and when to come again. Above: process.py serves; connection.py is one connection.
+are answered with 503 and when to come again. Above: daemon/process/process.py serves; connection.py is one connection.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Who is calling was decided by the request guard from the token; nothing in a req
 eras of the protocol; the answer is JSON, or a stream for whoever asks to be told of progress. Every call ends within
 25 s: what takes longer goes on, and says how to ask for it again (person.py). Programs repeat calls when a stream
 breaks under them: what was said with the same words in the same run is one call.
-Importing this takes a second: app.py does it in a thread.
+Importing this takes a second: daemon/http/app.py does it in a thread.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 `serve` takes the kernel lock, binds, answers who it is, and only then lets the application be made, whose imports
 take longer than all of this. What the application does is none of its business: it is handed in.
 Ends with 0 when asked to stop, 1 when it failed, 2 when it may not start, 3 when another daemon has the home, 70 when
-it got stuck. Time here is the system's: a real process does not wait for a test's clock. Below: discovery.py.
+it got stuck. Time here is the system's: a real process does not wait for a test's clock. Below: client/discovery.py.
 """
 
 from __future__ import annotations
