@@ -214,11 +214,12 @@ async def test_in_a_night_one_host_tidies_what_an_agent_remembers(fleet: Fleet) 
     working = fleet.root / CORE.with_name("working.yaml")
     working.parent.mkdir(parents=True)
     night = datetime(2026, 3, 1, 23, 50, tzinfo=UTC)
-    # The second finds the agent at work, and comes again after midnight. Meanwhile somebody has written something else:
-    # the same words as before would be no edit to a host that has yet to hear of the first one's round.
+    # The second finds the agent at work, and comes again after midnight. Meanwhile somebody has written something else,
+    # when both have heard of the first one's round: to a host that has not, it would be an edit of what is gone.
     for host, place in zip(hosts, ("Rome", "Oslo"), strict=True):
         working.write_text(ended.format(place))
         await NightRounds(host.service)._one(host.runtime.registry.worker(host.loaded.agents["alice"]), night)
+        await agree(*hosts)
     assert working.read_text() == ended.format("Oslo")
     rounds = await hosts[0].database.read(stored.audit, deed="tidied")
     assert len(rounds) == 1
