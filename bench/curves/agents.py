@@ -1,4 +1,4 @@
-"""One to a thousand agents: what they weigh, how long a start takes, what a message to one of them costs.
+"""Two to a thousand agents: what they weigh, how long a start takes, what a message to one of them costs.
 
 Each number of agents is a process of its own: `python -m curves.agents COUNT MENTIONS POSTS FOLDER` prints its costs
 as JSON.
@@ -23,7 +23,7 @@ from measures.figure import Series, measured
 from measures.posts import TEXT
 from measures.teams import ask, say, write_project
 
-SIZES = (1, 10, 100, 1_000)
+SIZES = (2, 10, 100, 1_000)  # of one alone every post is a question
 ROUNDS = 2
 MENTIONS, POSTS = 20, 50
 ABOUT = "All are in one room and idle, each with its loop."

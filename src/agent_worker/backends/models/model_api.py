@@ -225,7 +225,7 @@ class ModelApi:
 
 def _event(data: bytes) -> dict[str, Any]:
     try:
-        event = json.loads(data)
+        event = json.loads(data.decode())  # of bytes it would first look at how they are encoded
     except (ValueError, RecursionError):
         raise Transient("the provider's answer is not JSON") from None
     return event if isinstance(event, dict) else {}

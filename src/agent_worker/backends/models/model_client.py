@@ -145,6 +145,9 @@ class ModelAnswer:
             seen += len(chunk)
             if seen > self._patience.body:
                 raise Permanent(f"the provider's answer is larger than {plural(self._patience.body, 'byte')}")
+            if len(chunk) <= _AT_ONCE:  # as nearly always
+                yield bytes(chunk)
+                continue
             async for piece in in_pieces(bytes(chunk)):
                 yield piece
 
