@@ -58,6 +58,21 @@ async def test_without_a_desk_the_coordinator_answers_and_without_one_nobody(tmp
         assert (await team.post("user", "how far are you?")).woke == ("alice",)
 
 
+async def test_in_a_crowd_the_first_are_named_and_the_desk_is_found_among_the_last(
+    tmp_path: Path, clock: TestClock
+) -> None:
+    crowd = [f"agent{number}" for number in range(10, 40)]
+    async with open_team(tmp_path, *crowd, clock=clock) as team:
+        named = ", ".join(f"@{name}" for name in crowd[:20])
+        nobody = await team.post("user", "how far are you?")
+        assert (nobody.woke, nobody.told) == ((), f"nobody was called on; {named} and others are here")
+        assert (await team.post("user", "@agent39 and you?")).woke == ("agent39",)
+        await team.write(workspace_state.set_coordinator, team.workspace.id, "agent39")
+        assert (await team.post("user", "how far are you?")).woke == ("agent39",)
+        missed = await team.post("user", "@nobody how far are you?")
+        assert missed.told == f"nobody here is called nobody; the members are: {named}, others"
+
+
 async def test_who_is_alone_is_meant(tmp_path: Path, clock: TestClock) -> None:
     async with open_team(tmp_path, "alice", clock=clock) as team:
         assert (await team.post("user", "how far are you?")).woke == ("alice",)

@@ -8,6 +8,7 @@ the time grows with the length of the text whatever is in it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 
 from agent_worker.core.later import dataclass, pattern
 
@@ -20,6 +21,7 @@ _QUOTE = pattern(r"[ \t]*>")
 _TICKS = pattern(r"`+")
 _URL = pattern(r"(?:://|\bwww\.)[^\s<>\"`]*")  # the scheme before it holds no @, so it need not be found
 _LONGEST = 63
+NAMED = 20  #: members that a notice names; there may be thousands
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +66,19 @@ def find_mentions(text: str, members: Collection[str], *, sender: str, quoted: S
 
 def nobody_named(unknown: Iterable[str], members: Iterable[str]) -> str:
     """The notice for a sender who called on somebody that is no member."""
-    return f"nobody here is called {', '.join(unknown)}; the members are: {', '.join(f'@{name}' for name in members)}"
+    return f"nobody here is called {', '.join(unknown)}; the members are: {', '.join(_listed(members))}"
 
 
 def nobody_called(members: Iterable[str]) -> str:
     """The notice for a sender whose message woke nobody."""
-    *others, last = [f"@{name}" for name in members]
+    *others, last = _listed(members)
     here = f"{', '.join(others)} and {last} are here" if others else f"{last} is here"
     return f"nobody was called on; {here}"
+
+
+def _listed(members: Iterable[str]) -> list[str]:
+    first = [f"@{name}" for name in islice(members, NAMED + 1)]
+    return first if len(first) <= NAMED else [*first[:NAMED], "others"]
 
 
 def _words_after_at(text: str, own: str) -> Iterator[str]:

@@ -77,11 +77,13 @@ def set_away(tx: Transaction, workspace: str, agent: str, away: Literal["", "pau
     tx.tell(WorkspaceChanged(workspace=workspace, state="paused" if reason else "running", reason=reason))
 
 
-def members_in(tx: Transaction, workspace: str) -> dict[str, str]:
-    """Name → agent id of everyone here, by name."""
+def members_in(tx: Transaction, workspace: str, *, most: int = 2**31) -> dict[str, str]:
+    """Name → agent id of everyone here, by name; of the first so many."""
     rows = tx.all(
-        "select name, agent from member where project = :project and workspace = :workspace order by name",
+        """select name, agent from member where project = :project and workspace = :workspace
+            order by name limit :most""",
         workspace=workspace,
+        most=most,
     )
     return {row["name"]: row["agent"] for row in rows}
 

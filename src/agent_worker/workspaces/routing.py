@@ -13,7 +13,7 @@ from agent_worker.core.errors import BadInput, Refused
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
-from agent_worker.core.mentions import Mentions, find_mentions, nobody_called, nobody_named
+from agent_worker.core.mentions import NAMED, Mentions, find_mentions, nobody_called, nobody_named
 from agent_worker.core.text import plural
 from agent_worker.database.database import Transaction
 from agent_worker.work import inbox, open_work, queue, threads
@@ -66,14 +66,14 @@ def say(tx: Transaction, speech: OutgoingMessage, *, now: int, key: str | None =
     """Post a message and queue the work it causes."""
     if key and (known := accepted(tx, key)):
         return Receipt(id=known)
-    agents: dict[str, str] = {}
-    if speech.to is not None or speech.calls or "@" in speech.text or speech.sender == "user":
-        agents = member_rows.members_in(tx, speech.workspace)
+    agents = _members_for(tx, speech)
     _check_recipient(tx, speech, agents)
     found = Mentions(names=speech.calls) if speech.calls is not None else _mentions(speech, agents)
     called = found.names if speech.to is None else (speech.to,)
     desk = "" if called else _desk(tx, speech, agents)
-    called = (desk,) if desk else called
+    if desk:
+        called = (desk,)
+        agents = agents if desk in agents else member_rows.members_in(tx, speech.workspace)
     if len(called) > RECIPIENTS:
         raise BadInput(f"a message wakes at most {RECIPIENTS} members; this one names {len(called)}")
     failpoint("accept.before_message")
@@ -96,6 +96,13 @@ def say(tx: Transaction, speech: OutgoingMessage, *, now: int, key: str | None =
         desk=desk,
         told=_missed(found, called, agents) if speech.sender == "user" else "",
     )
+
+
+def _members_for(tx: Transaction, speech: OutgoingMessage) -> dict[str, str]:
+    """Name → id of all members, if it may call on any; of those that its sender is told of, if it is a person's."""
+    if speech.to is not None or speech.calls or "@" in speech.text:
+        return member_rows.members_in(tx, speech.workspace)
+    return member_rows.members_in(tx, speech.workspace, most=NAMED + 1) if speech.sender == "user" else {}
 
 
 def _check_recipient(tx: Transaction, speech: OutgoingMessage, members: Collection[str]) -> None:
