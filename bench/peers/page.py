@@ -49,7 +49,7 @@ WORKING = (
         "turn cpu",
         "a turn of two, CPU",
         "for us a turn is a whole run: taken from the queue, prompted from the channel, committed, delivered, appended "
-        "to the channel's file. Measured apart: two fifths of the CPU of the twenty turns are the start of the team, "
+        "to the channel's file. Measured apart: a third of the CPU of the twenty turns is the start of the team, "
         "whose definition is checked and whose room is opened, and the first turn of each; of a turn after that, most "
         "is what a run with a mock model costs too ([ring](ring.md)). For them a turn is little more than the request",
     ),
