@@ -127,6 +127,8 @@ def test_an_empty_file_says_what_is_missing(tmp_path: Path) -> None:
         ("env: [$TOKEN]", "is not the name of an environment variable"),
         ("isolate: container", "must be 'worktree' or 'none'"),
         ("command: [x]", "is only for backend acp"),
+        ("access: read", "is only for coding programs"),
+        ("access: full", "is only for coding programs"),
         ("auto_memory: sometimes", "must be a mapping"),
         ("trust: true", "unknown key"),
     ],

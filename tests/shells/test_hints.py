@@ -50,7 +50,7 @@ def test_no_hint_has_a_word_in_it_that_one_must_replace_first() -> None:
     assert wrong == []
 
 
-#: What is typed with a name that is nearly right, and the line that was meant.
+#: What is typed with a name that is nearly right, without quotes or in a wrong order, and the line that was meant.
 NEARLY = {
     "ask alcie 'how are you?'": "ask alice 'how are you?'",
     "send ALCIE hi": "send alice hi",
@@ -66,11 +66,18 @@ NEARLY = {
     "trust alcie": "trust alice",
     "token create mine --only alcie": "token create mine --only alice",
     f"ask alcie '{'very ' * 30}long'": "ask alice …",
+    "send alice hi there friend": "send alice 'hi there friend'",
+    "send --to alice hi there": "send --to alice 'hi there'",
+    "ask alice hi there": "ask alice 'hi there'",
+    "run review hi there": "run review 'hi there'",
+    "inbox answer 1 my own words": "inbox answer 1 'my own words'",
+    "doc append @review plan.md one two": "doc append @review plan.md 'one two'",
+    "--trust ask alice hi": "ask alice hi --trust",
 }
 
 
 @pytest.mark.parametrize("typed", list(NEARLY))
-def test_a_name_that_is_nearly_right_gives_the_line_that_was_meant(terminal: Terminal, typed: str) -> None:
+def test_what_is_nearly_right_gives_the_line_that_was_meant(terminal: Terminal, typed: str) -> None:
     done = terminal.run(*shlex.split(typed))
     assert done.returncode == 2, done.stdout
     assert done.stderr.endswith(f"  hint: did you mean: agent-worker {NEARLY[typed]}\n"), done.stderr
@@ -195,6 +202,7 @@ SITUATIONS = [
     ([], "agent edit alice tools=[nosuch]"),
     ([], "agent edit alice name=zed"),
     ([], "agent delete nobody"),
+    ([], "help run"),
 ]
 
 

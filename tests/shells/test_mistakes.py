@@ -126,6 +126,15 @@ def test_a_closed_output_is_no_error(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("2\n", "")
 
 
+def test_what_comes_through_a_pipe_and_is_no_text_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "agent_worker.cli", "ask", "alice", "look"]
+    env = {**os.environ, "AGENT_WORKER_HOME": str(tmp_path / "home")}
+    done = subprocess.run(line, cwd=tmp_path, env=env, input=b"\x89PNG\x00\xff", capture_output=True, check=False)
+    assert done.returncode == 2
+    assert b"error: what came in through the pipe is not text (UTF-8)\n" in done.stderr
+    assert not (tmp_path / "home").exists()
+
+
 @pytest.mark.parametrize(
     ("typed", "code"),
     [("--help", 0), ("run --help", 0), ("schema agent", 0), ("validate --json", 0), ("nosuch", 2), ("", 2)],

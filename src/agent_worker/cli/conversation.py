@@ -20,7 +20,7 @@ from agent_worker.cli.console import LIMIT, WAITS, Console, wait_option
 from agent_worker.cli.live import LiveView, follow
 from agent_worker.cli.output import as_json_option, echo, for_people, paint, tell_json
 from agent_worker.cli.prose import Page, cut, drawn, wrapped
-from agent_worker.cli.typed import TextCommand, only_target
+from agent_worker.cli.typed import TextCommand, only_target, read_input
 from agent_worker.core.address import parse_address
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotRunning
 from agent_worker.core.states import told as state_told
@@ -274,7 +274,7 @@ def _check_running(address: str) -> Mapping[str, Any]:
 def _with_pipe(message: str) -> str:
     """The message, with what came through a pipe added to it."""
     if message == "-":
-        return sys.stdin.read()
+        return read_input()
     given = _piped()
     return f"{message}\n\n{given}" if given.strip() else message
 
@@ -291,7 +291,7 @@ def _piped() -> str:
     if not ready:
         echo("nothing came through the pipe: continuing without it", err=True)
         return ""
-    return sys.stdin.read()
+    return read_input()
 
 
 # --- talking ------------------------------------------------------------------------------------------

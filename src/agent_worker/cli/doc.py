@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from agent_worker.cli.call import call, here, instances, part, resource_ids
 from agent_worker.cli.output import as_json_option, echo, tell_json, tell_table
 from agent_worker.cli.prose import tell_text
-from agent_worker.cli.typed import TextCommand
+from agent_worker.cli.typed import TextCommand, read_input
 from agent_worker.core.text import clean
 
 
@@ -131,4 +129,4 @@ def _path(name: str) -> str:
 
 
 def _text(text: str) -> str:
-    return sys.stdin.read() if text == "-" else text
+    return read_input() if text == "-" else text

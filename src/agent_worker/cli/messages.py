@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -13,7 +12,7 @@ import click
 from agent_worker.cli.approval import trust_option
 from agent_worker.cli.call import ServerEvent, addresses, call, here, part, stream, work_ids
 from agent_worker.cli.output import as_json_option, echo, for_people, paint, tell_json, terminal_columns
-from agent_worker.cli.typed import TextCommand, addressed, only_target
+from agent_worker.cli.typed import TextCommand, addressed, only_target, read_input
 from agent_worker.core.ids import new_id
 from agent_worker.core.states import told
 from agent_worker.core.text import clean
@@ -184,4 +183,4 @@ def _mark(line: dict[str, Any]) -> str:
 
 
 def _text(message: str) -> str:
-    return sys.stdin.read() if message == "-" else message
+    return read_input() if message == "-" else message

@@ -14,6 +14,8 @@ from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Slip
 from agent_worker.core.suggestion import slip_of
 
 _REPEATED = 80  # characters of what was typed that a hint says again
+#: What arguments are called that are texts of a person.
+_TEXTS = frozenset({"message", "text", "reason", "question", "choice"})
 #: What people type that is called otherwise here, by the command it is typed after.
 CALLED_OTHERWISE = {
     "agent-worker": {
@@ -137,8 +139,23 @@ def explained(error: click.ClickException) -> BadInput:
             missing = error.param.make_metavar(ctx) if isinstance(error.param, click.Argument) else ""
             told = f"{missing.strip('[].')} is missing" if missing else error.format_message().rstrip(".")
             return BadInput(f"{told}{_usage(ctx)}", hint=f"{ctx.command_path} --help")
+    if line := _in_quotes(ctx):
+        return BadInput("a text of several words is written in quotes", hint=f"did you mean: {line}")
     said = re.sub(r"is not a valid integer( range)?", "is not a whole number", error.format_message().rstrip("."))
     return BadInput(f"{said[:1].lower()}{said[1:]}{_usage(ctx)}", hint=f"{ctx.command_path} --help")
+
+
+def _in_quotes(ctx: click.Context) -> str:
+    """The line that was typed, its last words as one text; '' where the command takes no text, or it is too long."""
+    arguments = [each for each in ctx.command.params if isinstance(each, click.Argument)]
+    last = arguments[-1].name if arguments else None
+    if last not in _TEXTS or not (begins := ctx.params.get(last)) or begins not in sys.argv:
+        return ""
+    at = sys.argv.index(begins)
+    if any(word.startswith("-") for word in sys.argv[at:]):
+        return ""
+    line = shlex.join(["agent-worker", *sys.argv[1:at], " ".join(sys.argv[at:])])
+    return line if len(line) <= _REPEATED else ""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -156,7 +173,9 @@ def _unknown_command(ctx: click.Context, name: str) -> BadInput:
         for word, words in _SAME.items()
         if ctx.parent and (there := next((each for each in words if each in known), ""))
     } | CALLED_OTHERWISE.get(ctx.command_path, {})
-    if name in otherwise:
+    if name == "help" and (rest := _behind(name)):
+        hint = f"{ctx.command_path}{rest} --help"
+    elif name in otherwise:
         hint = otherwise[name] + (" (it shows everything)" if otherwise[name] == ctx.command_path else _behind(name))
     elif elsewhere := _on_top(ctx, name):
         hint = f"agent-worker {elsewhere}{_behind(name)}"
@@ -193,8 +212,18 @@ def _unknown_option(ctx: click.Context, name: str) -> BadInput:
     known = [option for parameter in ctx.command.get_params(ctx) for option in parameter.opts if option[:2] == "--"]
     words = {option.removeprefix("--"): option for option in known}
     meant = words.get(nearest(name.removeprefix("--"), words) or "")
-    hint = f"did you mean: {_with(name, meant) or f'{ctx.command_path} {meant}'}" if meant else ""
+    hint = f"did you mean: {_with(name, meant) or f'{ctx.command_path} {meant}'}" if meant else _moved(ctx, name)
     return BadInput(f"{ctx.command_path} has no option {name}", hint=hint or f"{ctx.command_path} --help")
+
+
+def _moved(ctx: click.Context, option: str) -> str:
+    """The line that was typed with an option before its command, where it belongs: `--json ls` is `ls --json`."""
+    rest = [word for word in sys.argv[1:] if word != option]
+    group = ctx.command
+    found = group.get_command(ctx, rest[0]) if isinstance(group, click.Group) and not ctx.parent and rest else None
+    if found is None or not any(option in each.opts for each in found.params):
+        return ""
+    return f"did you mean: {shlex.join(['agent-worker', *rest, option])}"
 
 
 def _with(option: str, meant: str) -> str:

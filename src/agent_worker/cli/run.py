@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any, TypeVar
 
 import click
@@ -62,7 +62,7 @@ def run(
     """
     workflow, rest = _which(workflow, rest)
     workflow, tag = _tagged(workflow, tag)
-    message, given = _split(rest)
+    message, given = _split(workflow, rest)
     wanted = _wanted(workflow, message, given, tag=tag, trust=trust) | ({"model": model} if model else {})
     if not trust:
         offer_limits(workflow)
@@ -163,7 +163,7 @@ def start(
     """
     workflow, rest = _which(workflow, rest)
     workflow, tag = _tagged(workflow, tag)
-    message, given = _split(rest)
+    message, given = _split(workflow, rest)
     wanted = _wanted(workflow, message, given, tag=tag, trust=trust) | ({"model": model} if model else {})
     if not trust:
         offer_limits(workflow)
@@ -196,7 +196,7 @@ def serve(target: str, rest: tuple[str, ...], tag: str, trust: bool) -> None:
     POST /serve.
     """
     target, tag = _tagged(target, tag)
-    message, given = _split(rest)
+    message, given = _split(target, rest)
     wanted = _wanted(target, message, given, tag=tag, trust=trust)
     (served,) = with_approval(target, lambda: _either(wanted, lambda asked: iter([call("POST", "/serve", **asked)])))
     tell_json(served)
@@ -302,11 +302,14 @@ def _tagged(workflow: str, tag: str) -> tuple[str, str]:
     return name, written
 
 
-def _split(rest: tuple[str, ...]) -> tuple[str | None, list[str]]:
+def _split(target: str, rest: tuple[str, ...]) -> tuple[str | None, list[str]]:
     """A message, then parameters: whatever begins with a dash is a parameter."""
-    words = list(rest)
-    message = words.pop(0) if words and not words[0].startswith("-") else None
-    return message, words
+    texts = list(takewhile(lambda word: not word.startswith("-"), rest))
+    if len(texts) > 1:
+        command = click.get_current_context().command_path
+        line = f"{command} {shlex.join([target, ' '.join(texts), *rest[len(texts) :]])}"
+        raise BadInput("a text of several words is written in quotes", hint=f"did you mean: {line}")
+    return (texts[0] if texts else None), list(rest[len(texts) :])
 
 
 def _wanted(workflow: str, message: str | None, given: list[str], *, tag: str, trust: bool) -> dict[str, Any]:

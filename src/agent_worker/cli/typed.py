@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -35,6 +36,19 @@ def _unmasked(value: Any, texts: dict[str, str]) -> Any:
     return texts.get(value, value) if isinstance(value, str) else value
 
 
+def read_input() -> str:
+    """All that stands in our input, which must be text."""
+    given = sys.stdin.buffer.read()
+    try:
+        text = given.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        told = "what came in through the pipe is not text (UTF-8)"
+        raise BadInput(told, hint="give a file that is no text by its name, to an agent that can read files")
+    return text
+
+
 def addressed(words: Sequence[str], to: str | None, *, command: str) -> tuple[str, str]:
     """Address and message, of one or two words and perhaps an address given as an option."""
     match [*words], to:
@@ -48,7 +62,12 @@ def addressed(words: Sequence[str], to: str | None, *, command: str) -> tuple[st
             raise BadInput(f"what should I say to {word}?", hint=f'agent-worker {command} {meant} "…"')
         case [], _:
             raise BadInput("what should I say, and to whom?", hint=_example(command, to))
-    raise BadInput("the address is given twice", hint=f'agent-worker {command} {to} "…"')
+        case [str(address), *texts], None:
+            line = shlex.join(["agent-worker", command, address, " ".join(texts)])
+            raise BadInput("a text of several words is written in quotes", hint=f"did you mean: {line}")
+        case _:
+            line = shlex.join(["agent-worker", command, "--to", str(to), " ".join(words)])
+            raise BadInput("with --to, all the rest is the message, in quotes", hint=f"did you mean: {line}")
 
 
 def _example(command: str, to: str | None) -> str:

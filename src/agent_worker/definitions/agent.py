@@ -39,6 +39,7 @@ BackendName = Literal["sdk", "claude", "codex", "cursor", "opencode", "gemini", 
 _BACKENDS = frozenset(get_args(BackendName))
 _PROGRAMS = _BACKENDS - {"sdk", "mock"}
 Access = Literal["read", "edit", "full"]
+_EDIT: Access = "edit"
 Isolation = Literal["worktree", "none"]
 #: What becomes of a change that an agent's soul seems to need: a person decides, additions are made, or nothing.
 SoulEvolution = Literal["propose", "auto", "disabled"]
@@ -176,7 +177,7 @@ class AgentSettings(Block):
         examples=["worktree"],
     )
     access: Access = Field(
-        "edit",
+        _EDIT,
         description="for a coding program: look, change files beneath cwd, or do whatever you may do",
         examples=["read"],
     )
@@ -208,7 +209,8 @@ class AgentSettings(Block):
             yield Broken(("command",), "is required for backend acp", "the program that speaks ACP, as a list")
         if backend in _BACKENDS - {"acp"} and written.get("command") is not None:
             yield Broken(("command",), "is only for backend acp")
-        if backend in _BACKENDS - _PROGRAMS and written.get("access") is not None:
+        # Who writes the default has asked for nothing; who writes another word expects that it holds.
+        if backend in _BACKENDS - _PROGRAMS and written.get("access", _EDIT) not in (None, _EDIT):
             yield Broken(("access",), "is only for coding programs", "tools say what an agent may do")
         if backend in _BACKENDS - {"mock"} and written.get("script") is not None:
             yield Broken(("script",), "is only for backend mock")
