@@ -32,6 +32,7 @@ CASES: dict[str, tuple[Agreed | None, str, str, list[str], Verdict]] = {
     "a checkout that says something else": (None, C, B, [A], "both"),
     "another host writes the same folder, and is not done": (Agreed(A, A), B, C, [A, B], "write"),
     "a person has put back what once was, and it was changed elsewhere": (Agreed(B, B), A, C, [A, B], "both"),
+    "a person has put back what was removed": (Agreed("", ""), A, "", [A], "take"),
     "the file holds a secret, and neither has changed": (Agreed(A, B), A, B, [], "same"),
     "the file holds a secret, and another host has changed it": (Agreed(A, B), A, C, [B], "both"),
 }
@@ -116,6 +117,22 @@ async def test_what_is_written_changed_and_removed_on_one_host_is_so_on_the_othe
     (two.folder / "core.yaml").write_text("colour: blue\n")
     (two.folder / "work.yaml").unlink()
     assert await two.agree() == await one.agree() == {"core.yaml": "colour: blue\n"}
+
+
+async def test_a_file_that_was_removed_and_is_put_back_as_it_was_stays(hosts: tuple[Host, Host]) -> None:
+    """Though what is kept knows it as an earlier text: such is a folder that is behind, which this one is not."""
+    one, two = hosts
+    file = one.folder / "a.md"
+    file.write_text("first")
+    await one.agree()
+    await two.agree()
+    for host in (one, two):  # where it is removed, and where that is only heard of
+        file.unlink()
+        await one.agree()
+        assert await two.agree() == {}
+        host.begin_anew()
+        (host.folder / "a.md").write_text("first")
+        assert await host.agree() == await one.agree() == await two.agree() == {"a.md": "first"}
 
 
 async def test_what_two_people_write_at_once_is_kept_twice_on_both_hosts_and_told(

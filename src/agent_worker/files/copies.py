@@ -171,8 +171,10 @@ class Copies:
             what = verdict(both, file, text)
             if what != "same" and file and path in kept and not (both and (both.file == file or both.kept == text)):
                 what = verdict(both, file, text, await self._keeper.earlier(path))
-            if what == "same":
-                _note(agreed, path, file, text)
+            if what == "same" and not file and path not in kept:
+                agreed.pop(path, None)
+            elif what == "same":
+                agreed[path] = Agreed(file, text)  # also that both are gone: who puts it back, has written it anew
             else:
                 done = False
                 await self._make(what, path, file, text, agreed)
@@ -189,14 +191,14 @@ class Copies:
         if what == "take":
             now = await self._keeper.put(path, text, seen=kept)
             if now is not None:
-                _note(agreed, path, file, now)
+                agreed[path] = Agreed(file, now)
             return
         assert text is not None
         beside = kept_as(path, file)
         log.warning("%s was changed here and elsewhere; what stood here is kept as %s", path, beside)
         now = await self._keeper.put_beside(beside, text, beside=path)
         await asyncio.to_thread(self.root.replace, beside, text)
-        _note(agreed, beside, file, now)
+        agreed[beside] = Agreed(file, now)
         await self._write(path, file, agreed)
 
     async def _write(self, path: str, file: str, agreed: dict[str, Agreed]) -> None:
@@ -205,14 +207,14 @@ class Copies:
         if not now:
             if await asyncio.to_thread(self._text, path, file) is not None:
                 await asyncio.to_thread(self.root.remove, path)
-            agreed.pop(path, None)
+            agreed[path] = Agreed("", "")
             return
         outcome = await asyncio.to_thread(self.root.swap, path, text, expected=file or None)
         if isinstance(outcome, Conflict):  # a person saved it in this moment: the next round sees it
             with suppress(NotFound):
                 await asyncio.to_thread(self.root.remove, outcome.kept)
         else:
-            _note(agreed, path, outcome, now)
+            agreed[path] = Agreed(outcome, now)
 
     def _look(self, stamps: Stamps) -> tuple[dict[str, str], set[str]]:
         """The hash of each file, and those that are no texts we could keep."""
@@ -273,13 +275,6 @@ def bring_home(
                 beside.append(kept_as(path, hash))
                 root.replace(beside[-1], text(path)[0])
     return beside
-
-
-def _note(agreed: dict[str, Agreed], path: str, file: str, kept: str) -> None:
-    if file or kept:
-        agreed[path] = Agreed(file, kept)
-    else:
-        agreed.pop(path, None)
 
 
 def texts_in(root: Root, folder: str = "", *, deep: bool = False) -> Stamps:
