@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent_worker.agents.hosting import lasting_id
 from agent_worker.database.database import Row
-from tests import stored
+from agent_worker.files.root import Root
+from tests import engine, stored
 from tests.faults.worker import Order
 from tests.patience import PATIENCE, eventually
 from tests.teams import write_project
@@ -147,6 +149,8 @@ class Scene:
         self.nursery = nursery
         home.mkdir(parents=True, exist_ok=True)
         write_project(home / "project", members, workflow=workflow)
+        if engine.is_postgresql():  # else the first fault of a file would be that of the file with the host's id
+            lasting_id(Root.private(home))
         self.books = Books(home / "books.txt")
         self.deaths = 0  #: lives that `settle` lost
 

@@ -188,7 +188,9 @@ async def test_G6_gc_lists_what_can_go_and_removes_that_and_nothing_else(tempora
         goes += [made(sessions["bob"]).parents[2], made(sessions["zoe"]).parents[2]]
         stays += [made(sessions["carol"])]
         await team.runtime.database.write(stored.add, "project", id="q", identity=str(gone), name="q")
-        await team.runtime.database.write(stored.add, "checkout", project="q", host="", root=str(gone))
+        await team.runtime.database.write(
+            stored.add, "checkout", project="q", host=team.runtime.database.here, root=str(gone)
+        )
         await team.runtime.database.write(stored.add, "agent", id="c", project="q", name="carol", kind="project")
         goes += [old(made(sessions["alice"].with_name("old.jsonl"))), old(made(home / "backups" / "0.db"))]
         os.utime(goes[-1], (OLD - 10, OLD - 10))

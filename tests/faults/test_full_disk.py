@@ -39,7 +39,7 @@ class SmallDisk:
 
     def __init__(self, scene: Scene) -> None:
         # Mounted over the scene's own home, so that paths mean the same inside and outside.
-        script = """cp -r "$1" "$1.first" && mount -t tmpfs -o size=8m none "$1" && cp -r "$1.first/." "$1" &&
+        script = """cp -r "$1" "$1.first" && mount -t tmpfs -o size=8m,mode=700 none "$1" && cp -r "$1.first/." "$1" &&
                     exec "$2" -m tests.faults.worker"""
         ours, theirs = socket.socketpair()
         self._process = subprocess.Popen(
@@ -97,6 +97,7 @@ def small_disk(scene: Scene) -> Iterator[SmallDisk]:
         disk.close()
 
 
+@pytest.mark.sqlite("fills the disk that its file is on; there nothing but copies is on the disk of the home")
 @pytest.mark.skipif(not can_mount(), reason="no tmpfs in a user namespace on this machine")
 @pytest.mark.parametrize("trial", range(TRIALS))
 def test_D4_a_full_disk_refuses_cleanly_and_passes_without_a_restart(scene: Scene, trial: int) -> None:

@@ -271,7 +271,8 @@ async def test_Q8_a_wait_goes_on_where_it_was_when_the_daemon_starts_again(tmp_p
         await team.elapse(70)
         assert await team.states() == ["failed"]
         assert [(run["state"], run["ended_at"] is None) for run in await team.runs()] == [("failed", False)]
-        assert (await team.thread("alice"))[-1].text == "failed: it waited 15 minutes for its model: 429"
+        told = (await team.thread("alice"))[-1].text  # of 429, or that others with this key were told so
+        assert told.startswith("failed: it waited 15 minutes for its model: ")
 
 
 def test_how_long_work_waits_is_a_setting() -> None:

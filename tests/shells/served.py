@@ -144,10 +144,13 @@ class Served:
         return f"{path}{'&' if '?' in path else '?'}project={self.project}"
 
     def state(self) -> str:
-        """A fingerprint of everything that is stored, but the count of the writes and the lease of the daemon."""
+        """A fingerprint of everything that is stored, but the count of the writes, the lease of the daemon, who follows
+        what, and which agents the daemon has not let go of yet."""
         digest = hashlib.sha256()
         tables = self.read(stored.everything)
-        del tables["progress"], tables["host"]
+        for each in ("progress", "last_commit", "host", "watch"):
+            tables.pop(each, None)
+        tables["agent"] = [{**row, "owner": None} for row in tables["agent"]]
         digest.update(repr(tables).encode())
         for path in sorted(self.project.rglob("*")):
             digest.update(repr((path, path.read_bytes() if path.is_file() else b"")).encode())

@@ -14,7 +14,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
-from tests import patience
+from tests import engine, patience
 from tests.shells.mcp_door import ADMIN, Door, Waiting, opened, text_of
 from tests.shells.mcp_tasks import EXTENSION, Answered, Cancel, Created, Named, Tasks, Update, look, until
 from tests.shells.served import daemon_command, kill_daemon, served
@@ -227,7 +227,7 @@ async def test_a_task_outlives_the_daemon(tmp_path: Path) -> None:
     script = "script: [{ call: { tool: ask_user, with: { question: Which? } } }, { say: that one it is }]\n"
     with served(tmp_path, alice=script) as daemon:
         daemon.ask("POST", "/mcp")
-        env = {"AGENT_WORKER_HOME": str(daemon.home), "PATH": "/usr/bin:/bin"}
+        env = {"AGENT_WORKER_HOME": str(daemon.home), "PATH": "/usr/bin:/bin"} | engine.environment(daemon.home)
         bridge = StdioServerParameters(
             command=sys.executable, args=["-m", "agent_worker.cli", "mcp"], env=env, cwd=daemon.project
         )

@@ -17,6 +17,8 @@ from agent_worker.client.connection import connect
 from agent_worker.client.discovery import DATABASE, DATABASE_VARIABLE
 from agent_worker.core.failpoints import VARIABLE
 
+#: It is the same on either engine.
+pytestmark = pytest.mark.sqlite("begins with the file of a home, which is moved to a PostgreSQL of its own")
 PASSWORD = "hunter2hunter2"
 
 

@@ -50,7 +50,7 @@ def test_no_line_is_too_wide_and_no_word_is_cut(terminal: Terminal, columns: int
         wide = [line for line in seen.splitlines() if cells(line) > columns and not _is_left_whole(line)]
         assert wide == [], f"{command}\n{seen}"
         if command not in ("ls", "status", "runs"):  # whose times go on
-            there = set(re.findall(r"[\w-]{4,}", terminal.says(*command.split())))
+            there = set(re.findall(r"[\w-]{4,}", terminal.run(*command.split()).stdout))
             assert set(re.findall(r"[\w-]{4,}", seen)) <= there, command
 
 

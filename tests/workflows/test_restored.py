@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from tests.teams import open_team
 
 from agent_worker.backends.mock import says
@@ -19,6 +20,7 @@ def said(root: Path, file: str, *names: str) -> list[list[object]]:
     return [[json.loads(line)[name] for name in names] for line in lines]
 
 
+@pytest.mark.sqlite("PostgreSQL makes and restores its own backups")
 async def test_after_a_restore_the_channel_and_histories_count_on_and_lose_nothing(tmp_path: Path) -> None:
     root, database, backup = tmp_path / "p", tmp_path / "state.db", tmp_path / "backup.db"
     async with open_team(root, "alice", clock=SystemClock(), workflow=FILES, database=database) as team:
