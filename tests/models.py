@@ -69,10 +69,16 @@ def waits_pass(team: Team) -> Iterator[list[Retrying]]:
     def hear(event: Event) -> None:
         if isinstance(event, Retrying):
             seen.append(event)
-            passing.add(asyncio.create_task(clock.advance(event.wait)))
+            passing.add(asyncio.create_task(passes(event.wait)))
+
+    async def passes(seconds: float) -> None:
+        await team.still()  # they wait by now: who looked at the clock while it runs would wait for the rest once more
+        await clock.advance(seconds)
 
     unlisten = team.runtime.bus.listen(hear)
     try:
         yield seen
     finally:
         unlisten()
+        for each in passing:
+            each.cancel()

@@ -62,7 +62,9 @@ _OF_RUN = "(select agent from run r where r.project = t.project and r.id = t.run
 accepted = _view("accepted", order="at, key")
 agents = _view("agent")
 answer_links = _view("answer_link", order="ends_at, digest")
+approvals = _view("approval", order="project, field, key")  #: where several hosts share them
 audit = _view("audit", order="n")
+checkouts = _view("checkout", order="project, host")
 closed_gates = _view("closed_gate", order="key")  #: keys that providers refused
 calls = _view("call", _OF_RUN, "run, step, length(t.id), id")  #: of tools
 deliveries = _view("delivery", "t.agent", "workspace, seq, agent")  #: what was brought to whom

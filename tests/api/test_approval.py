@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from tests import engine, stored
 from tests.api.doors import WAYS, connected
 from tests.fakes.model_server import ModelServer
 from tests.shells.served import Served, served
@@ -46,6 +47,11 @@ class Project:
     @property
     def is_evil(self) -> bool:
         return (self.root / "evil").exists()
+
+
+BY_ITSELF = (
+    "a program that opens a project by itself goes by the approvals in the home, and a daemon's are in the database"
+)
 
 
 @pytest.fixture(params=WAYS)
@@ -162,7 +168,11 @@ async def test_the_program_may_say_yes_and_a_change_is_refused_again(project: Pr
             await workers.start("w")
 
 
-async def test_a_person_says_yes_while_the_program_is_open(project: Project, daemon: Served) -> None:
+async def test_a_person_says_yes_while_the_program_is_open(
+    project: Project, daemon: Served, request: pytest.FixtureRequest
+) -> None:
+    if engine.is_postgresql() and request.node.callspec.params["project"] == "local":
+        pytest.skip(BY_ITSELF)
     project.write(ann=USES_MARKS, marks=MARKS)
     async with project.open() as workers:
         with pytest.raises(Untrusted):
@@ -183,6 +193,10 @@ async def test_a_team_of_the_program_does_not_vouch_for_an_agent_in_a_file(proje
 
 def approvals(home: Path, root: Path) -> dict[str, str]:
     """What is kept of this project."""
+    if engine.is_postgresql():
+        id = {row["root"]: row["project"] for row in stored.read(home / "state.db", stored.checkouts)}.get(str(root))
+        kept = stored.read(home / "state.db", stored.approvals, project=id, field="approved")
+        return {row["key"]: row["value"] for row in kept}
     file = home / "trust.json"
     projects = json.loads(file.read_text())["projects"] if file.exists() else {}
     return dict(projects.get(str(root), {}).get("approved", {}))
@@ -262,6 +276,7 @@ async def test_a_key_that_the_person_stored_counts_before_that_of_the_environmen
         assert {each.headers["authorization"] for each in model.requests} == {"Bearer sk-stored-by-the-person"}
 
 
+@pytest.mark.sqlite(BY_ITSELF)
 def test_the_daemon_that_is_asked_about_approvals_does_not_take_the_project(daemon: Served, tmp_path: Path) -> None:
     (tmp_path / ".agents").mkdir()
     (tmp_path / ".agents" / "ann.yaml").write_text(USES_MARKS)
