@@ -1,5 +1,16 @@
-"""`python -m agent_worker.cli`, for where the command is not on the path."""
+"""Where the program begins. It imports nothing before somebody listens for Ctrl-C: a person may press it at once."""
 
-from agent_worker.cli.main import main
+import sys
 
-main()
+
+def main() -> None:
+    try:
+        from agent_worker.cli.main import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -279,7 +279,8 @@ def _explained(relative: str) -> Iterator[None]:
     except FileExistsError:
         raise Refused(f"{shown(relative)} exists already") from None
     except PermissionError:
-        raise Refused(f"this user may not open or change {shown(relative)}") from None
+        told = f"this user may not open or change {shown(relative)}"
+        raise Refused(told, hint="check who owns the directory: ls -la") from None
     except (NotADirectoryError, IsADirectoryError):
         raise Refused(f"{shown(relative)} is not what it should be: file and directory are mixed up") from None
     except OSError as error:
