@@ -61,7 +61,7 @@ def _queries(project: str, workspace: str, agent: str) -> dict[str, Callable[[Tr
     return {
         "inbox, 20 open": partial(deliveries.open_for, agent=agent, workspace=workspace),
         "last 50 of the channel": partial(channel.last, workspace=workspace, count=50),
-        "all that a prompt is made of": partial(prompt_data.gather, job=job, worker=worker, tools=()),
+        "all that a prompt is made of": partial(prompt_data.gather, job=job, worker=worker),
     }
 
 

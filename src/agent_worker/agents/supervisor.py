@@ -38,6 +38,7 @@ T = TypeVar("T")
 
 NOT_NOW_WAIT = 1.0  # seconds
 PARTING = 10.0  # seconds
+LEFT_TO_OTHERS = 0.5  # seconds until a host looks again at an agent that another one has
 
 
 Working = RunRecorder | ProbeSink
@@ -58,6 +59,7 @@ class Supervisor:
         self._elsewhere: set[str] = set()  # agents with work in a workspace that is not known here
         self._called: set[str] = set()  # agents for whom something came while their loop was ending
         self._unlisten: Callable[[], None] = lambda: None
+        self._hosts_changed = asyncio.Event()  # set once, when a host is gone; then there is another one
         self._stopping = False
 
     async def start(self) -> None:
@@ -196,6 +198,8 @@ class Supervisor:
             case AgentChanged(agent=agent, state="idle") if (loop := self._loops.get(agent)) and loop.run is None:
                 loop.wake()  # one that works looks again by itself, unless there is nothing
             case HostChanged(state="left" | "dead"):
+                self._hosts_changed.set()
+                self._hosts_changed = asyncio.Event()
                 self._elsewhere.clear()
                 self._later(self.wake_all())
             case WorkspaceChanged(project=project, workspace=str(workspace), state="running"):
@@ -267,13 +271,20 @@ class Supervisor:
         """The fence of an agent that we may run; None when another host has it, or was faster."""
         if self.hosting:
             await self._loop_context.clock.sleep(self.hosting.hesitation(self._busy()))
-            await self.hosting.refresh(project)
             if not await self._database(project).read(agent_rows.waits_for, agent, self.owner):
+                await self._leave_to_others()
                 return None
+            await self.hosting.refresh(project)
         try:
             return await self._store(project, recovery.claim, agent, self.owner, now=self._loop_context.now())
         except Fenced:
             return None
+
+    async def _leave_to_others(self) -> None:
+        """Do not ask again for a moment, whatever comes for the agent, unless a host is gone: its own host hears it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEFT_TO_OTHERS):
+                await self._hosts_changed.wait()
 
     def _busy(self) -> int:
         return sum(loop.run is not None for loop in self._loops.values())

@@ -27,6 +27,8 @@ from agent_worker.core.ids import new_id
 from agent_worker.database import event_rows, last_commit
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.database.postgres_session import (
+    READ,
+    WRITE,
     Connection,
     PostgresTransaction,
     connect,
@@ -167,10 +169,9 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
     def _asked(self, query: Callable[[PostgresTransaction], T], answer: Callable[[T], None]) -> None:
         transaction: PostgresTransaction | None = getattr(self._local, "transaction", None)
         if transaction is None:
-            connection = connect(self._url)
-            self._reading.append(connection)
-            transaction = PostgresTransaction(connection, here=self.here, ending=self._ending)
+            transaction = PostgresTransaction(connect(self._url), here=self.here, settings=READ, ending=self._ending)
             self._local.transaction = transaction
+            self._reading.append(transaction.connection)
         transaction.begin_change()
         transaction.begin_read()
         try:
@@ -293,7 +294,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         except BaseException:
             connection.close()
             raise
-        self._writer = PostgresTransaction(connection, self.redact, self.here, ending=self._ending)
+        self._writer = PostgresTransaction(connection, self.redact, self.here, settings=WRITE, ending=self._ending)
 
     def _forget(self, sql: str, **values: object) -> None:
         """What nobody misses if it stays."""

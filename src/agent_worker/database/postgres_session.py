@@ -1,6 +1,6 @@
 """A session with PostgreSQL: how one is opened, what a transaction in it sees, and the schema that it needs.
 
-Nothing is kept in a session that the next transaction relies on, so that a pooler may stand between. A statement is
+Where a pooler stands between, nothing is kept in a session that the next transaction relies on. A statement is
 sent as it stands in the source, with numbers for its names and without types: PostgreSQL finds those, as in
 tests/database/test_shared_sql.py. `integer` in the schema is as large as SQLite's: 64 bits.
 """
@@ -11,8 +11,8 @@ import os
 import platform
 import re
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -39,14 +39,15 @@ _ALONE = int.from_bytes(b"agents")  # by which the lock of a daemon is known
 _PLACE = pattern(r"'(?:[^']|'')*'|(?<!:):([a-z_]\w*)")
 
 #: For a write. A host that is cut off in the middle of one must not hold the others up for longer than this.
-_WRITE = """select set_config('idle_in_transaction_session_timeout', '3s', true),
-set_config('lock_timeout', '20s', true), set_config('statement_timeout', '60s', true),
-set_config('synchronous_commit', 'on', true)"""
-_SIGNAL = """select set_config('idle_in_transaction_session_timeout', '3s', true),
-set_config('lock_timeout', '3s', true), set_config('statement_timeout', '5s', true),
-set_config('synchronous_commit', 'off', true)"""
-_READ = """select set_config('idle_in_transaction_session_timeout', '30s', true),
-set_config('statement_timeout', '60s', true)"""
+WRITE = """select set_config('idle_in_transaction_session_timeout', '3s', :local),
+set_config('lock_timeout', '20s', :local), set_config('statement_timeout', '60s', :local),
+set_config('synchronous_commit', 'on', :local)"""
+#: For what nobody waits for to be synced.
+SIGNAL = """select set_config('idle_in_transaction_session_timeout', '3s', :local),
+set_config('lock_timeout', '3s', :local), set_config('statement_timeout', '5s', :local),
+set_config('synchronous_commit', 'off', :local)"""
+READ = """select set_config('idle_in_transaction_session_timeout', '30s', :local),
+set_config('statement_timeout', '60s', :local)"""
 
 
 class _Whole(Loader):
@@ -72,9 +73,19 @@ def connect(url: str) -> Connection:
         **_PATIENCE,  # type: ignore[arg-type]
     )
     connection.adapters.register_loader("numeric", _Whole)
-    if is_pooled(connection):
-        connection.prepare_threshold = None  # what was prepared in one session, the next may not know
+    with _closed_unless_used(connection):
+        if is_pooled(connection):
+            connection.prepare_threshold = None  # what was prepared in one session, the next may not know
     return connection
+
+
+@contextmanager
+def _closed_unless_used(connection: Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
 
 
 def is_pooled(connection: Connection) -> bool:
@@ -134,31 +145,43 @@ class PostgresTransaction(StoredTransaction):
     """A session and what is done in it. What nobody waits for is sent with whatever somebody does."""
 
     def __init__(
-        self, connection: Connection, redact: Redact = str, here: str = "", *, ending: threading.Event | None = None
+        self,
+        connection: Connection,
+        redact: Redact = str,
+        here: str = "",
+        *,
+        settings: str = "",
+        ending: threading.Event | None = None,
     ) -> None:
+        """`settings`: those of all its transactions."""
         super().__init__(redact, here)
         self.connection = connection
         self._trips = Trips(connection, ending=ending)
         self._begun: Statement | None = None
+        self._settings = settings if connection.prepare_threshold is None else ""  # else the session keeps them
+        if settings and not self._settings:
+            with _closed_unless_used(connection):
+                asked(connection, numbered(settings)[0], "false")
 
     def begin_write(self, writer: str, number: int, lock: str, **values: object) -> None:
         """Begin, and have to ourselves what this locks: all of it with the first trip, whatever that is for.
 
         When it was committed, this number of the writer is kept with it (`last_commit`).
         """
-        self._control("begin")
-        self.send(_WRITE, {})
+        self._begin("begin")
         self._begun = self.send(last_commit.NUMBER, {"writer": writer, "number": number})
         self.send(lock, values)
 
     def begin_signal(self) -> None:
-        """Begin what nobody waits for to be synced."""
-        self._control("begin")
-        self.send(_SIGNAL, {})
+        self._begin("begin")
 
     def begin_read(self) -> None:
-        self._control("begin isolation level repeatable read read only")
-        self.send(_READ, {})
+        self._begin("begin isolation level repeatable read read only")
+
+    def _begin(self, how: str) -> None:
+        self._control(how)
+        if self._settings:
+            self.send(self._settings, {"local": "true"})
 
     def begun(self) -> None:
         """Wait until the server has begun it: from then on whoever asks for its number waits for its end."""
@@ -207,8 +230,7 @@ class PostgresTransaction(StoredTransaction):
     def rows(self, sql: str, values: dict[str, Any]) -> list[Row]:
         sent = self.send(sql, values)
         self._trips.go()
-        assert sent.result is not None
-        names = [(sent.result.fname(n) or b"").decode() for n in range(sent.result.nfields)]
+        names = self._trips.columns(sent)
         return [dict(zip(names, row, strict=True)) for row in self._trips.rows(sent)]
 
     def _control(self, sql: str) -> None:

@@ -15,7 +15,7 @@ import psycopg
 
 from agent_worker.core.errors import StorageFault
 from agent_worker.database.database import WholeTransaction
-from agent_worker.database.postgres_session import PostgresTransaction, connect
+from agent_worker.database.postgres_session import SIGNAL, PostgresTransaction, connect
 from agent_worker.database.transaction import Redact
 
 
@@ -39,7 +39,9 @@ class PostgresSignals:
     def _tell(self, change: Callable[[WholeTransaction], None]) -> None:
         try:
             if self._transaction is None:
-                self._transaction = PostgresTransaction(connect(self._url), self._redact, ending=self._ending)
+                self._transaction = PostgresTransaction(
+                    connect(self._url), self._redact, settings=SIGNAL, ending=self._ending
+                )
             self._transaction.begin_change()
             self._transaction.begin_signal()
             change(self._transaction)

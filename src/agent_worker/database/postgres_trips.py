@@ -61,6 +61,7 @@ class Trips:
         self._waiting: list[Statement] = []
         self._times: dict[bytes, int] = {}  # that a statement was sent
         self._names: dict[bytes, bytes] = {}  # of those that the server keeps
+        self._columns: dict[bytes, list[str]] = {}  # of what a statement finds
         self._numbers = itertools.count()
         self._transformer = Transformer(connection)
         self._readable, self._writable = (
@@ -100,6 +101,15 @@ class Trips:
         assert sent.result is not None
         self._transformer.set_pgresult(sent.result)
         return self._transformer.load_rows(0, sent.result.ntuples, tuple)
+
+    def columns(self, sent: Statement) -> list[str]:
+        """The names of what was found."""
+        if (known := self._columns.get(sent.text)) is None:
+            assert sent.result is not None
+            known = [(sent.result.fname(n) or b"").decode() for n in range(sent.result.nfields)]
+            if len(self._columns) < KEPT:
+                self._columns[sent.text] = known
+        return known
 
     def _send(self, connection: pq.abc.PGconn, sent: Statement) -> list[tuple[Statement, bool]]:
         """What will be received for it: whether it was kept, if it is to be from now on, and what came of it."""
