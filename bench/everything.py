@@ -49,6 +49,11 @@ PAGES = (
     Page("programs", ("-m", "bench.programs"), "what we add to a run of claude, codex, opencode and gemini"),
     Page("peers", ("-m", "bench.peers"), "the same work with what one would pick instead"),
     Page("first-hour", ("-m", "bench.first_hour"), "what a newcomer types until something is reached, then and now"),
+    Page(
+        "hosts",
+        ("-m", "bench.hosts"),
+        "what several daemons over one PostgreSQL cost, and how soon one goes on for another",
+    ),
     Page("shape", ("bench/shape.py",), "sizes, cycles and chains of the source, beside libraries we learned from"),
     Page("soak", ("bench/soak.py",), "an hour of mixed load: memory, descriptors, disk, orphans", alone=True),
 )

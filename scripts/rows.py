@@ -57,6 +57,7 @@ PROMISES = {
         "H8": "several hosts begin on an empty database at once, and all work",
         "H9": "a host of another version is refused, and the others go on",
         "H10": "hosts that die do not make work dead that merely was on them",
+        "H11": "a host whose network the kernel cuts, both ways or one, ends its work before others do it",
     },
     "Recovery": {
         "R1": "serving within 2 s after a kill, with 10,000 queued instructions",
