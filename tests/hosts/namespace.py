@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-OURS, THEIRS = "10.213.97.1", "10.213.97.2"  #: nobody else has these: they exist in a namespace and on its cable
 _NOBODYS_CARD = "02:00:00:00:00:99"
 
 
@@ -18,6 +17,8 @@ _NOBODYS_CARD = "02:00:00:00:00:99"
 class Namespace:
     name: str
     cable: str  #: our end of it
+    ours: str  #: our address on it; nobody else has these two, which exist on this cable only
+    theirs: str
 
     def command(self, *words: str) -> Sequence[str]:
         """What runs a program in there."""
@@ -26,25 +27,40 @@ class Namespace:
     def cut(self, *, there: bool = True, back: bool = True) -> None:
         """Lose what is sent from there to us, what we send there, or both."""
         if there:
-            _ip("-n", self.name, "neigh", "replace", OURS, "lladdr", _NOBODYS_CARD, "dev", "inside", "nud", "permanent")
+            _ip(
+                "-n",
+                self.name,
+                "neigh",
+                "replace",
+                self.ours,
+                "lladdr",
+                _NOBODYS_CARD,
+                "dev",
+                "inside",
+                "nud",
+                "permanent",
+            )
         if back:
-            _ip("neigh", "replace", THEIRS, "lladdr", _NOBODYS_CARD, "dev", self.cable, "nud", "permanent")
+            _ip("neigh", "replace", self.theirs, "lladdr", _NOBODYS_CARD, "dev", self.cable, "nud", "permanent")
 
     def heal(self) -> None:
         ours, theirs = _card(self.cable), _card("inside", "-n", self.name)
-        _ip("-n", self.name, "neigh", "replace", OURS, "lladdr", ours, "dev", "inside", "nud", "permanent")
-        _ip("neigh", "replace", THEIRS, "lladdr", theirs, "dev", self.cable, "nud", "permanent")
+        _ip("-n", self.name, "neigh", "replace", self.ours, "lladdr", ours, "dev", "inside", "nud", "permanent")
+        _ip("neigh", "replace", self.theirs, "lladdr", theirs, "dev", self.cable, "nud", "permanent")
 
 
 @contextmanager
 def open_namespace() -> Iterator[Namespace]:
-    made = Namespace(f"agent-worker-{os.getpid()}", f"aw{os.getpid()}")
+    number = os.getpid()
+    network, first = f"10.213.{number >> 6 & 255}", (number & 63) << 2  # another process has another one
+    ours, theirs = f"{network}.{first + 1}", f"{network}.{first + 2}"
+    made = Namespace(f"agent-worker-{number}", f"aw{number}", ours, theirs)
     _ip("netns", "add", made.name)
     try:
         _ip("link", "add", made.cable, "type", "veth", "peer", "name", "inside", "netns", made.name)
-        _ip("address", "add", f"{OURS}/30", "dev", made.cable)
+        _ip("address", "add", f"{made.ours}/30", "dev", made.cable)
         _ip("link", "set", made.cable, "up")
-        _ip("-n", made.name, "address", "add", f"{THEIRS}/30", "dev", "inside")
+        _ip("-n", made.name, "address", "add", f"{made.theirs}/30", "dev", "inside")
         for card in ("lo", "inside"):
             _ip("-n", made.name, "link", "set", card, "up")
         yield made

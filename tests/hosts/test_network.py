@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests import stored
 from tests.faults.report import LONG, report
-from tests.hosts.namespace import OURS, THEIRS, Namespace, open_namespace
+from tests.hosts.namespace import Namespace, open_namespace
 from tests.hosts.test_daemons import Daemons
 from tests.patience import PATIENCE, eventually
 from tests.postgresql import open_cluster
@@ -75,12 +75,12 @@ def test_H11_a_host_whose_network_is_cut_ends_its_work_before_another_does_it_an
     tmp_path: Path, there: bool, back: bool
 ) -> None:
     here, theirs = (checkout(tmp_path / name) for name in ("here", "theirs"))
-    with open_namespace() as namespace, open_cluster(f"listen_addresses = '127.0.0.1,{OURS}'\n") as cluster:
+    with open_namespace() as namespace, open_cluster(f"listen_addresses = '127.0.0.1,{namespace.ours}'\n") as cluster:
         with (cluster.directory / "data" / "pg_hba.conf").open("a") as allowed:
-            allowed.write(f"host all all {THEIRS}/32 trust\n")
+            allowed.write(f"host all all {namespace.theirs}/32 trust\n")
         cluster.run("select pg_reload_conf()")
         daemons = Daemons(cluster.new_database())
-        over_the_cable = daemons.url.replace("127.0.0.1", OURS)
+        over_the_cable = daemons.url.replace("127.0.0.1", namespace.ours)
         with begun(namespace, tmp_path / "inside", theirs, over_the_cable) as inside:
             inside.says("send", "alice", "are you there?")
             assert eventually(lambda: daemons.read(stored.runs, state="running"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 from tests import stored
 from tests.hosts.fleet import Fleet, TestHost, open_fleet
 from tests.models import Attentive
-from tests.patience import until
+from tests.patience import PATIENCE, until
 from tests.postgresql import Cluster
 from tests.teams import kept_prices, write_project
 
@@ -173,6 +175,32 @@ async def test_an_agent_may_keep_its_folder_in_files_that_all_hosts_see(cluster:
         await memory_set(one.service, "alice", "colour", "green", project=one.root)
         await agree(one)
         assert not await one.database.read(stored.personal_files)
+
+
+async def test_a_host_that_does_not_see_the_folder_that_others_see_leaves_the_agent_to_them_and_says_so(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    extra = {"alice": "context: { store: files }\n"}
+    async with open_fleet(cluster.new_database(), tmp_path / "one", "alice", extra=extra) as fleet:
+        (fleet.root / "moniro.yaml").write_text(SHOP)
+        one = await fleet.add()
+        assert (await put_question(one.runtime, one.loaded, "alice", "hello?")).state == "done"
+        shutil.copytree(fleet.root, tmp_path / "two")  # as a clone would, with the mark
+        two, three = await fleet.add(root=tmp_path / "two"), await fleet.add(looks_on=True)
+        await one.stop()
+        fleet.hosts.remove(one)
+        asked = asyncio.ensure_future(put_question(two.runtime, two.loaded, "alice", "and now?"))
+        assert "does not see that folder" in await told_through(two)
+        assert len(await two.database.read(stored.runs)) == 1
+        await three.begin_work()
+        assert (await asked).state == "done"
+
+
+async def told_through(host: TestHost) -> str:
+    async with asyncio.timeout(PATIENCE):
+        while not (rows := await host.database.read(stored.inbox)):  # noqa: ASYNC110 — it may be another host's
+            await asyncio.sleep(0.02)
+    return str(rows[0]["text"])
 
 
 async def test_what_was_put_back_while_a_program_worked_can_be_taken_over_on_any_host(

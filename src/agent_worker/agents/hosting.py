@@ -53,6 +53,7 @@ class Hosting:
         self.fenced: Callable[[], None] = lambda: None  #: told when it is not any more
         self.renewed: Callable[[], None] = lambda: None  #: and when it is again
         self.refresh: Callable[[str], Awaitable[None]] = _nothing  #: look at the files of a project, before a claim
+        self.can_run: Callable[[AgentRuntime, str, bool], Awaitable[bool]] = _always  #: whether its folder is here
         self.join: Callable[[str, str], Awaitable[None]] = _nowhere  #: make the members of a workspace known here
         self.gone: dict[str, HostGone] = {}  #: hosts that were found dead, and did not come back
         self._database = database
@@ -89,6 +90,10 @@ class Hosting:
     def may_run(self, agent: AgentRuntime) -> bool:
         """Whether this host may run an agent: it can be counted on, and has what the agent requires."""
         return self.holds and self.me.labels.issuperset(required_by(agent.definition))
+
+    async def has_folder_of(self, agent: AgentRuntime) -> bool:
+        """Whether this host may run an agent as far as its folder goes."""
+        return await self.can_run(agent, self.me.node, self._hosts == 1)
 
     def hesitation(self, runs: int) -> float:
         """Seconds to wait before claiming an agent, so that the host with less to do gets it."""
@@ -152,6 +157,11 @@ def required_by(definition: AgentDefinition) -> set[str]:
 
 async def _nothing(project: str) -> None:
     """Does nothing: nobody here opens projects, and what was loaded holds."""
+
+
+async def _always(agent: AgentRuntime, node: str, alone: bool) -> bool:
+    """Nobody here keeps folders."""
+    return True
 
 
 async def _nowhere(project: str, workspace: str) -> None:

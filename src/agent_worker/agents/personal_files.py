@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from agent_worker.agents import shared_folder
 from agent_worker.agents.registry import AgentRuntime, Registry
 from agent_worker.core.clock import Clock
 from agent_worker.core.errors import AgentWorkerError, NotFound, StorageFault
@@ -89,6 +90,13 @@ class PersonalFiles:
             if isinstance(error, StorageFault):
                 raise
             log.warning("the files of %s could not be merged with those of other hosts: %s", agent, error)
+
+    async def can_run(self, worker: AgentRuntime, node: str, *, alone: bool) -> bool:
+        """Whether the folder of this agent is here: kept for all hosts, or where they all see it."""
+        if worker.home is None or self.shares(worker):
+            return True
+        database = self._database.of(worker.project)
+        return await shared_folder.is_seen(database, worker, node, alone=alone, now=self._clock.micros())
 
     async def begin(self, worker: AgentRuntime) -> None:
         """Bring an agent's files up to date before its run: it remembers what it learned on any host."""

@@ -275,6 +275,9 @@ class Supervisor:
                 await self._leave_to_others()
                 return None
             await self.hosting.refresh(project)
+            if not await self.hosting.has_folder_of(self._loop_context.registry.worker(agent)):
+                self._elsewhere.add(agent)
+                return None
         try:
             return await self._store(project, recovery.claim, agent, self.owner, now=self._loop_context.now())
         except Fenced:

@@ -203,6 +203,14 @@ class Root:
         except NotFound:
             return False
 
+    def identity(self, relative: str) -> str:
+        """What no copy of a file has in common with it, and all who see the same file see: its number, and when it was
+        written. Raises NotFound."""
+        with self._found(relative) as (folder, name):
+            if (status := folder.status(name)) is None:
+                raise NotFound(f"{shown(relative)} does not exist")
+            return f"{status.st_ino} {status.st_mtime_ns}"
+
     def list(self, relative: str = "") -> tuple[DirectoryEntry, ...]:
         """Files and directories that can be opened from here, by name."""
         with self._walk(relative, names_in(relative)) as folder:

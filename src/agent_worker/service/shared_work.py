@@ -38,6 +38,8 @@ class SharedWork:
         self._opening: set[str] = set()  # projects
         self._absent: set[str] = set()  # projects whose directory is not here
         hosting.refresh = self._refresh
+        if personal := service.runtime.personal:
+            hosting.can_run = lambda agent, node, alone: personal.can_run(agent, node, alone=alone)
         hosting.join = self._join
         service.opened = self._join_all
         service.open_shared = self._open_all
