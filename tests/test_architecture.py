@@ -96,6 +96,7 @@ CLOCKS = {
     "database/runtime_lock.py": "waits for another process that is about to end",
     "database/sqlite.py": "the writer has a thread of its own; the time of an event is shown and decides nothing",
     "database/postgres.py": "the same; and it waits for a server that is away",
+    "database/postgres_feed.py": "the same thread, which looks again after seconds",
     "database/postgres_trips.py": "patience with a server that says nothing",
     "database/postgres_lease.py": "a thread of its own; how long a beat took, and when the next is due",
     "files/root.py": "waits for another host that writes the same file",

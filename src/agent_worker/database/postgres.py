@@ -26,6 +26,7 @@ from agent_worker.core.failpoints import failpoint
 from agent_worker.core.ids import new_id
 from agent_worker.database import event_rows, last_commit
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
+from agent_worker.database.postgres_feed import AT_ONCE, EventFeed
 from agent_worker.database.postgres_session import (
     READ,
     WRITE,
@@ -50,8 +51,6 @@ PATIENCE = 30.0  #: seconds that a change or a question waits for a server that 
 PAUSES = (0.0, 0.05, 0.1, 0.2)  # seconds between tries to reach it; the last again and again
 EVENTS_KEPT = 100_000  # how far back a stream can go on
 EVENTS_OVER = 1000  # and how many more there may be until the oldest go
-LOOK = 2.0  # seconds after which whoever writes looks for what others told, hint or none: our ear may be deaf
-EVENTS_READ = 500  # of other hosts at once
 _EVENT = ("id", "project", "workspace", "seq", "record", "at")  # the columns of an event, as in a record
 _LOCK = "select 1 from project where id = any(:listed) order by id for update"
 
@@ -97,10 +96,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         self._tried = 0  # number of the transaction that is under way, or was the last
         self._unsure = False  # whether that was committed: it can be asked
         self._last = 0  # number of the last event of ours
-        self._told = 0  # number of the last event that was published here, whoever's it is
-        self._ahead: set[int] = set()  # numbers of ours that were told before those of others could be read
-        self._looked = 0.0  # when we looked last for what others told
-        self._hinted = 0  # number that events go to, as others said last
+        self._feed = EventFeed()
         self._forgot = 0  # and what that was when the oldest went
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
         self._local = threading.local()
@@ -213,7 +209,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
     def _write_for_life(self, ready: asyncio.Future[None]) -> None:
         try:
             self._open_writer()
-            self._told = self._newest()
+            self._feed.told = self._newest()
             self._forget(last_commit.FORGET_OLD)
         except psycopg.Error as error:
             told = f"the database at {self.place} cannot be used: {_said(error)}"
@@ -235,36 +231,17 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
 
     def hint(self, number: int) -> None:
         """Events go as far as this, says somebody: what was not heard of is read, after what is being written."""
-        if number > self._told:
-            self._hinted = number
+        if self._feed.hint(number):
             self._jobs.put([])
 
     def _told_by_others(self, group: Jobs) -> Iterator[Event]:
-        """What happened elsewhere before this group, or by now: so all events are published in the order of commits.
-
-        All that have a smaller number than ours are committed: numbers are taken one after another, until the commit.
-        """
+        """What happened elsewhere before this group, or by now: so all events are published in the order of commits."""
+        if self._ending.is_set():
+            return iter(())  # nobody waits for it any more
         own = [event.number for job in group if job.error is None for event in job.told if event.number]
-        began = time.monotonic()
-        # Nothing is missing, as far as we know; or nobody waits for it any more.
-        if self._ending.is_set() or (not own and self._hinted <= self._told and began - self._looked < LOOK):
-            return
-        self._looked = began
-        before = own[0] if own else 2**62
-        while self._told + 1 < before:
-            if (rows := self._rows_told(before)) is None:
-                self._ahead.update(own)  # they are told now, and what others told before them later
-                return
-            for row in rows:
-                if row["id"] not in self._ahead and (event := event_rows.of_another_host(row)):
-                    yield event
-            self._told = rows[-1]["id"] if rows else self._told
-            if len(rows) < EVENTS_READ:
-                break
-        self._told = max(self._told, own[-1]) if own else self._told
-        self._ahead = {number for number in self._ahead if number > self._told}
+        return self._feed.missing(own, self._rows_told)
 
-    def _rows_told(self, before: int) -> list[Row] | None:
+    def _rows_told(self, after: int, before: int) -> list[Row] | None:
         """None: the server cannot be reached."""
         began = time.monotonic()
         for pause in _pauses():
@@ -272,7 +249,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
                 if self._writer is None:
                     self._open_writer()
                 assert self._writer is not None
-                values = {"after": self._told, "before": before, "most": EVENTS_READ}
+                values = {"after": after, "before": before, "most": AT_ONCE}
                 return self._writer.rows(event_rows.TOLD_BY_OTHERS, values)
             except psycopg.Error as error:
                 self._drop_writer()
