@@ -54,7 +54,7 @@ class LossyWire:
 
     def _pass_on(self, source: socket.socket, target: socket.socket, *, from_client: bool) -> bool:
         data = source.recv(65536)
-        asked = from_client and b"commit" in data.replace(b"synchronous_commit", b"")
+        asked = from_client and b"\0commit\0" in data  # the statement, and nothing that is called so
         done = not from_client and b"COMMIT\0" in data
         looks = from_client and b"from event e left join" in data
         if (self.loses, True) in (("request", asked), ("answer", done), ("look", looks)):

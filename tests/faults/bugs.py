@@ -2359,6 +2359,24 @@ BUGS = (
         Inside("take", "host in ('', :host) or", "1 = 1 or"),
     ),
     bug(
+        "a commit that a crash has lost is taken for made",
+        "H5",
+        "test_H5_a_server_that_crashes_in_a_commit_takes_no_other_commit_for_it",
+        Edit("PostgresDatabase._was_committed", "row['number'] == self._tried", "row['number'] >= 0"),
+    ),
+    bug(
+        "what other hosts told before us is not heard when it cannot be read at once",
+        "H5",
+        "test_what_others_told_is_heard_later_when_it_cannot_be_read_at_once",
+        Edit("EventFeed.missing", "self._ahead.update(own)", "self.told = before"),
+    ),
+    bug(
+        "a host runs an agent whose folder it does not see",
+        "H1",
+        "test_a_host_that_does_not_see_the_folder_that_others_see_leaves_the_agent_to_them_and_says_so",
+        Edit("is_seen", "kept and not alone", "kept and alone"),
+    ),
+    bug(
         "that an agent is let go of counts as activity",
         "R9",
         "test_an_agent_that_was_let_go_of_for_want_of_work_was_not_active",
