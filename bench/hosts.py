@@ -24,7 +24,8 @@ from measures.figure import Figure, table, write_page
 
 HEAD = """# Several daemons over one PostgreSQL
 
-Written by `uv run poe bench --only hosts`; [how to read it](../../bench/README.md). The server is on the same machine
+Written by `uv run --group dev python -m bench.hosts --write docs/figures/hosts.md`;
+[how to read it](../../bench/README.md). The server is on the same machine
 and syncs each commit, as SQLite does beside it. *starts*, *ends* and *reads* have their hosts in one process; the
 daemons that are asked questions are processes of their own. What hosts survive is in [the proof](../proof.md), rows H1
 to H11.
