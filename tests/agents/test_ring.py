@@ -10,8 +10,6 @@ from tests.teams import Team, open_team
 
 from agent_worker.backends.mock import calls, fails, says
 from agent_worker.core.clock import TestClock
-from agent_worker.database.presence import commits_in
-from agent_worker.database.sqlite import connect
 from agent_worker.service.messages import Answered, put_question
 
 
@@ -40,16 +38,15 @@ async def test_a_direct_message_is_answered_in_the_thread_not_in_the_channel(tea
 async def test_a_question_and_its_answer_are_three_commits(tmp_path: Path, clock: TestClock) -> None:
     """Accepted, begun, answered: what else a run stores goes with these, and who has nothing more to do is silent."""
     async with open_team(tmp_path, "alice", clock=clock, database=tmp_path / "state.db") as team:
-        stored = connect(str(tmp_path / "state.db"), write=False)
         await put_question(team.runtime, team.loaded, "alice", "are you there?")
         await team.still()
         counted = []
         while len(counted) < 20 and min(counted, default=4) > 3:  # a busy machine may be slower than who waits for it
-            before = commits_in(stored)
+            before = team.runtime.database.commits
             await put_question(team.runtime, team.loaded, "alice", "are you still there?")
             await team.still()
             looking = 1  # `still` writes nothing, and commits that
-            counted.append(commits_in(stored) - before - looking)
+            counted.append(team.runtime.database.commits - before - looking)
         assert min(counted) <= 3, counted
 
 

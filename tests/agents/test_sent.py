@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from tests.fakes.model_protocols import Answer, Ask, Json, Refusal
 from tests.fakes.model_server import ModelServer
+from tests.house import bytes_of
 from tests.teams import Team, kept_prices, open_team
 
 from agent_worker.agents import deletion
@@ -259,7 +260,7 @@ async def test_N9_a_secret_in_a_prompt_is_not_in_the_database(
         assert SECRET in system_in(server.requests[0].body)
         assert whole(told, "system") == system_in(server.requests[0].body).replace(SECRET, "[redacted:secret]")
         assert told.redacted
-    kept = database.read_bytes()  # closed, it is one file
+    kept = bytes_of(database)  # closed, it is one file
     assert SECRET.encode() not in kept
     assert b"The word is [redacted:secret]" in kept
 
