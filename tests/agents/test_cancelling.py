@@ -176,6 +176,8 @@ async def test_a_loop_whose_agent_was_claimed_by_another_host_can_write_nothing(
 async def test_a_running_loop_ends_when_another_host_claims_its_agent(team: Team) -> None:
     slow = calls("channel_send", text="from the old host").model_copy(update={"slow": 5.0})
     team.backends["alice"].then(slow)
+    for _ in range(2):  # the second call comes while she is claimed: it is no call for later
+        team.runtime.supervisor.wake(team.id_of("alice"))
     await team.post("user", "@alice go")
     await team.elapse(1)
     await taken_by(team, "alice", "another host")

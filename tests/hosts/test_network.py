@@ -16,6 +16,7 @@ from tests import stored
 from tests.faults.report import LONG, report
 from tests.hosts.namespace import Namespace, open_namespace
 from tests.hosts.test_daemons import Daemons
+from tests.needs import needs
 from tests.patience import PATIENCE, eventually
 from tests.postgresql import open_cluster
 from tests.teams import write_project
@@ -27,10 +28,12 @@ SLOW = "backend: mock\nscript: [{ say: done, slow: 15s }, { again: true }]\n"
 CLI = "from agent_worker.cli.main import main; main()"
 WAYS = [(True, True), (True, False), (False, True)]
 
-pytestmark = pytest.mark.skipif(
-    not LONG or os.geteuid() != 0 or not shutil.which("ip"),
-    reason="only root makes networks, and AGENT_WORKER_FAULTS=long asks for them",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not LONG or os.geteuid() != 0, reason="only root makes networks, and AGENT_WORKER_FAULTS=long asks for them"
+    ),
+    needs("ip, of iproute2", there=not LONG or shutil.which("ip") is not None),
+]
 
 
 class Inside:

@@ -239,6 +239,7 @@ class Supervisor:
             if (fence := await self._claimed(project, agent)) is None:
                 return
             loop = self._loops[agent] = Loop(fence, self._loop_context)
+            self._called.discard(agent)  # whoever called while it was claimed: this loop looks now
             try:
                 await loop.work()
                 await self._abandon(loop, "idle", "")

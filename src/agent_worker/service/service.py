@@ -56,9 +56,8 @@ class Service:
         self._closed = False
         self._unlisten: list[Callable[[], None]] = []
         self.opened: Callable[[LoadedProject], Awaitable[None]] | None = None  #: told of each project that was opened
-        self.open_shared: Callable[[], Awaitable[None]] | None = (
-            None  #: open what other hosts have work in, where it is here too
-        )
+        #: Opens what other hosts have work in, where it is here too.
+        self.open_shared: Callable[[], Awaitable[None]] | None = None
         self.opening_session = asyncio.Lock()  #: of two first questions in a session, one starts it
 
     def now(self) -> int:
