@@ -176,11 +176,24 @@ async def test_a_loop_whose_agent_was_claimed_by_another_host_can_write_nothing(
 async def test_a_running_loop_ends_when_another_host_claims_its_agent(team: Team) -> None:
     slow = calls("channel_send", text="from the old host").model_copy(update={"slow": 5.0})
     team.backends["alice"].then(slow)
-    for _ in range(2):  # the second call comes while she is claimed: it is no call for later
-        team.runtime.supervisor.wake(team.id_of("alice"))
     await team.post("user", "@alice go")
     await team.elapse(1)
     await taken_by(team, "alice", "another host")
     await team.elapse(60)
     assert await team.texts() == ["@alice go"]
     assert [t for t in asyncio.all_tasks() if t.get_name() == f"loop {team.id_of('alice')}"] == []
+
+
+async def test_a_call_that_came_while_an_agent_was_claimed_is_no_call_for_later(team: Team) -> None:
+    """Else the agent would be taken back from another host, with nothing new to do."""
+    alice = team.id_of("alice")
+    await taken_by(team, "alice", "another host")
+    team.runtime.supervisor.wake(alice)
+    await team.elapse(1)
+    for _ in range(2):
+        team.runtime.supervisor.wake(alice)  # nobody runs her: the second call comes while she is claimed
+    await team.elapse(1)
+    await taken_by(team, "alice", "another host")
+    team.runtime.supervisor.wake(alice)
+    await team.elapse(1)
+    assert [t for t in asyncio.all_tasks() if t.get_name() == f"loop {alice}"] == []
