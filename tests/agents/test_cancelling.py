@@ -184,6 +184,7 @@ async def test_a_running_loop_ends_when_another_host_claims_its_agent(team: Team
     assert [t for t in asyncio.all_tasks() if t.get_name() == f"loop {team.id_of('alice')}"] == []
 
 
+@pytest.mark.sqlite("among several hosts, one asks who has an agent before it claims it")
 async def test_a_call_that_came_while_an_agent_was_claimed_is_no_call_for_later(team: Team) -> None:
     """Else the agent would be taken back from another host, with nothing new to do."""
     alice = team.id_of("alice")

@@ -272,8 +272,10 @@ class Supervisor:
         """The fence of an agent that we may run; None when another host has it, or was faster."""
         if self.hosting:
             await self._loop_context.clock.sleep(self.hosting.hesitation(self._busy()))
-            if not await self._database(project).read(agent_rows.waits_for, agent, self.owner):
+            found = await self._database(project).read(agent_rows.prospect, agent, self.owner)
+            if found == "elsewhere":
                 await self._leave_to_others()
+            if found != "work":
                 return None
             await self.hosting.refresh(project)
             if not await self.hosting.has_folder_of(self._loop_context.registry.worker(agent)):

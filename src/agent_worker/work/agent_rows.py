@@ -7,11 +7,16 @@ refused there and can change nothing any more.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from agent_worker.core.errors import Fenced, NotFound
 from agent_worker.core.events import AgentChanged, Queued
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row, Transaction
+
+#: What a host finds that asks for an agent: work to take, none, or that another host has the agent.
+Prospect = Literal["work", "nothing", "elsewhere"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +92,22 @@ def claim(tx: Transaction, agent: str, owner: str) -> Fence:
     return Fence(tx.project, agent, owner, row["epoch"])
 
 
-def waits_for(tx: Transaction, agent: str, owner: str) -> bool:
-    """Whether an agent has work that this host could take: it asks before it claims, as all the others do."""
+def prospect(tx: Transaction, agent: str, owner: str) -> Prospect:
+    """What this host would find if it claimed an agent: it asks before it claims, as all the others do."""
     row = tx.one(
-        """select 1 as one from agent a
-            where a.project = :project and a.id = :agent
-              and (coalesce(a.owner, '') = :owner or not exists (select 1 from host h where h.id = a.owner))
-              and exists (select 1 from host h where h.id = :owner)
-              and exists (select 1 from instruction i
-                           where i.project = :project and i.agent = :agent and i.state = 'queued')""",
+        """select case
+              when coalesce(a.owner, '') <> :owner and exists (select 1 from host h where h.id = a.owner)
+                then 'elsewhere'
+              when exists (select 1 from host h where h.id = :owner)
+               and exists (select 1 from instruction i
+                            where i.project = :project and i.agent = :agent and i.state = 'queued') then 'work'
+              else 'nothing' end as found
+             from agent a where a.project = :project and a.id = :agent""",
         agent=agent,
         owner=owner,
     )
-    return row is not None
+    found: Prospect = row["found"] if row else "nothing"
+    return found
 
 
 def release(tx: Transaction, fence: Fence) -> bool:
