@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
 from tests.house import house
 
 from agent_worker.backends.mock import calls, says
@@ -13,12 +14,13 @@ from agent_worker.core.events import AgentChanged, Bus, Ended, Event, WorkspaceC
 from agent_worker.service.run import RunRequest, run
 
 
-async def test_whoever_reads_only_when_the_work_is_done_is_told_all_of_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", [None, "once"], ids=["without a key", "with a key, by which it may be over before"])
+async def test_whoever_reads_only_when_the_work_is_done_is_told_all_of_it(tmp_path: Path, key: str | None) -> None:
     async with house(tmp_path) as here:
         (here.root / ".agents" / "talker.yaml").write_text("backend: mock\nscript: [{ say: word by word }]\n")
         ended = asyncio.Event()
         here.runtime.bus.listen(lambda event: ended.set() if isinstance(event, Ended) else None)
-        stream = await run(here.service, RunRequest(agent="talker", message="talk", project=str(here.root)))
+        stream = await run(here.service, RunRequest(agent="talker", message="talk", project=str(here.root), key=key))
         told = []
         async for batch in stream:
             told += [json.loads(item.data) for item in batch]
