@@ -102,7 +102,7 @@ class Followed(ABC):
         yield [await self._last()]
 
     async def _unless_asked(self) -> AsyncIterator[Sequence[EventRecord]]:
-        """The events of the work; where it is over by now, or waits for the person, what was heard of it before that."""
+        """The events of the work; where it is over, or waits for the person, what was heard before that."""
         if (self.leaves_when_asked or self.may_be_over) and await self._is_over():
             async for batch in self._follower.rest():
                 yield batch
