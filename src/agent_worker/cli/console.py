@@ -250,7 +250,8 @@ class _Pump:
 
     def __init__(self, events: Iterator[ServerEvent]) -> None:
         self.stirred, self._stir = os.pipe()
-        self.is_over = False
+        self.is_over = False  #: all of it was taken
+        self._is_read = False
         self._taken: deque[ServerEvent] = deque()
         self._failure: BaseException | None = None
         threading.Thread(target=self._read, args=(events,), daemon=True).start()
@@ -258,10 +259,11 @@ class _Pump:
     def taken(self) -> Iterator[ServerEvent]:
         """What has come by now. Raises what ended the stream."""
         os.read(self.stirred, 4096)
-        over = self.is_over  # looked at before the last of it is taken
+        is_last = self._is_read  # looked at before what has come is taken: what comes after that stirs again
         while self._taken:
             yield self._taken.popleft()
-        if over and self._failure is not None:
+        self.is_over = is_last
+        if is_last and self._failure is not None:
             raise self._failure
 
     def _read(self, events: Iterator[ServerEvent]) -> None:
@@ -272,6 +274,6 @@ class _Pump:
         except BaseException as error:  # boundary: told to whoever takes them
             self._failure = error
         finally:
-            self.is_over = True
+            self._is_read = True
             with suppress(OSError):
                 os.write(self._stir, b".")
