@@ -180,8 +180,8 @@ async def _wired(
         recording = replace(recording, kept=personal.keep, tell_written=signals.tell)
     look = documents.look if documents else None
     public = PublicMemory(database, clock, look)
-    shared = LoopContext(recording, registry, limiter, _slots(settings), waits, public, settings.space, hosting)
-    supervisor = Supervisor(replace(shared, personal=personal, copies=look))
+    shared = LoopContext(recording, registry, limiter, _slots(settings), waits, public, log_files, settings.space)
+    supervisor = Supervisor(replace(shared, hosting=hosting, personal=personal, copies=look))
     factory.functions.tell = partial(_tell_wait, supervisor.waits)
     closing.push_async_callback(_end_quick, database, supervisor.owner, clock, settings.programs)
     closing.push_async_callback(supervisor.stop)

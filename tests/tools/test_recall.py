@@ -210,6 +210,15 @@ async def test_I4_a_workspace_that_keeps_nothing_leaves_nothing_in_the_agents_fo
         assert file.is_dir() or CANARY.encode() not in file.read_bytes(), file
 
 
+async def test_what_was_just_said_is_found_before_anybody_has_written_it_to_its_file(
+    tmp_path: Path, clock: TestClock
+) -> None:
+    async with open_team(tmp_path, "alice", clock=clock) as team:
+        team.runtime.log_files._task.cancel()  # whoever writes them has not come to it yet
+        await say(team, "alice", "my cat is called Tibbles", "a fine name")
+        assert "Tibbles" in await use(team, "alice", "history_search", query="what is the cat called")
+
+
 async def test_direct_conversations_are_found_from_everywhere(tmp_path: Path, clock: TestClock) -> None:
     async with open_team(tmp_path, "alice", clock=clock) as team:
         await say(team, "alice", "my cat is called Tibbles", "a fine name")

@@ -16,6 +16,7 @@ from agent_worker.core.clock import Clock
 from agent_worker.core.disk_space import Space
 from agent_worker.core.later import dataclass
 from agent_worker.workspaces.documents import LookAtCopies
+from agent_worker.workspaces.log_files import LogFiles, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class LoopContext:
     slots: Slots
     waits: Waits
     public: PublicMemory
+    log_files: LogFiles
     space: Space = field(default_factory=Space)  #: on the disk
     hosting: Hosting | None = None  #: our place among the hosts that share the database; None: we are alone
     copies: LookAtCopies | None = None  #: of documents, where several hosts share them
@@ -36,6 +38,10 @@ class LoopContext:
     @property
     def clock(self) -> Clock:
         return self.recording.clock
+
+    async def write_talk(self, project: str, agent: str) -> None:
+        """Have the files of an agent hold all that was said to it directly: they are what is searched."""
+        await self.log_files.bring_up([Target(project, None, agent)])
 
     def now(self) -> int:
         return self.recording.clock.micros()

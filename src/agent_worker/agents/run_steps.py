@@ -302,6 +302,7 @@ class RunSteps:
             libraries=self._loop_context.registry.libraries,
             definition=worker.definition,
             copies=self._loop_context.copies,
+            write_talk=partial(self._loop_context.write_talk, job.project, worker.agent),
             env=worker.definition.env,
             home_of=lambda agent: self._loop_context.registry.worker(agent).home,
             waits=lambda agent: wait.what if (wait := self._loop_context.waits.of(agent)) else "",

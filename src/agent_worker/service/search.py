@@ -19,6 +19,7 @@ from agent_worker.service.runs import Run, runs_list
 from agent_worker.service.service import Service
 from agent_worker.tools.workspace_search import search_in
 from agent_worker.workspaces import workspace_rows
+from agent_worker.workspaces.log_files import Target
 
 RUNS = 500  #: that are looked through
 _KEPT: tuple[IndexedKind, ...] = ("memory", "note", "history")
@@ -83,6 +84,7 @@ async def _in_workspaces(
 
 async def _kept_by_agents(service: Service, query: str, most: int, project: str | None) -> list[SearchResult]:
     loaded = await service.project(project)
+    await service.runtime.log_files.bring_up(Target(loaded.id, None, id) for id in loaded.agents.values())
     found: list[tuple[float, SearchResult]] = []
     for name, id in loaded.agents.items():
         worker = service.runtime.registry.own(id)

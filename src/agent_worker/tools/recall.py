@@ -237,6 +237,8 @@ def _shown_time(line: threads.ThreadEntry) -> str:
 async def history_search(context: ToolContext, query: str, limit: int = 8) -> str:
     """Search your direct conversations, and all that was said and written in the workspace you are in: its channel and
     its documents. Says why each was found."""
+    if context.write_talk:
+        await context.write_talk()
     workspaces = []
     if context.identity.workspace and context.libraries:
         workspaces.append(await context.database.read(workspace_rows.get, context.identity.workspace))

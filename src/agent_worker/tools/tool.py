@@ -13,7 +13,7 @@ tools that say `in_turn=True`. A tool knows its context and nothing of who serve
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import field
 from functools import cache
 from pathlib import Path
@@ -100,6 +100,7 @@ class ToolContext:
     library: Library | None = None  #: what it can look up of its own
     libraries: WorkspaceLibraries | None = None  #: and what was said and written in workspaces
     copies: LookAtCopies | None = None  #: of documents, where several hosts share them
+    write_talk: Callable[[], Awaitable[None]] | None = None  #: brings what was said to it directly into its files
     env: tuple[str, ...] = ()  #: variables its processes may see beyond the safe base set
     home_of: Callable[[str], Root | None] = lambda agent: None  #: by id: for the Guard, who answers for others
     waits: Callable[[str], str] = lambda agent: ""  #: by id: why an agent that has work waits; '' when it does not

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 
@@ -93,6 +93,12 @@ class LogFiles:
         async with self._writing:
             for file in await asyncio.to_thread(_dated_files, root, path) if dated else [path]:
                 await asyncio.to_thread(_strike, root, file, seqs)
+
+    async def bring_up(self, targets: Iterable[Target]) -> None:
+        """Write what was committed by now to these files, for whoever is about to read them; waits for no others."""
+        async with self._writing:
+            if places := {target: self._places[target] for target in targets if target in self._places}:
+                await self._write(places)
 
     async def flush(self) -> None:
         """Wait until the files hold all that was committed before, or nobody writes them any more."""
