@@ -33,6 +33,25 @@ async def test_what_was_written_is_seen_by_the_next_read(door: Door) -> None:
         assert len(await project.read(stored.accepted)) == n + 1
 
 
+async def test_what_is_asked_soon_is_answered_as_of_then_in_whatever_order_it_is_taken(door: Door) -> None:
+    database = await door.open()
+    project = database.of(await new_project(database))
+    listed = "select key from accepted where project = :project order by key"
+
+    def look_and_write(tx: Transaction) -> list[object]:
+        accept(tx, "a")
+        one, none = tx.one_soon(listed), tx.one_soon(f"{listed} limit 0")
+        before = tx.all_soon(listed)
+        accept(tx, "b")
+        after = tx.all_soon(listed)
+        return [after(), before(), none(), one()]
+
+    a, b = {"key": "a"}, {"key": "b"}
+    assert await project.write(look_and_write) == [[a, b], [a], None, a]
+    assert await project.read(lambda tx: tx.all_soon(listed)()) == [a, b]
+    assert await database.read(lambda tx: tx.one_soon("select count(*) as n from accepted")()) == {"n": 2}
+
+
 async def test_writes_are_made_in_the_order_in_which_they_were_asked_for(door: Door) -> None:
     database = await door.open()
     project = database.of(await new_project(database))

@@ -1021,14 +1021,16 @@ BUGS = (
         "Q2",
         "test_no_mention_is_answered_without_having_been_shown_however_many_wait",
         Edit(
-            "_in_workspace", "deliveries.given_to(tx, job.run)", "deliveries.open_for(tx, job.fence.agent, workspace)"
+            "_look_around",
+            "deliveries.given_to_soon(tx, job.run)",
+            "lambda: deliveries.open_for(tx, agent, workspace)",
         ),
     ),
     bug(
         "an agent reads its own words as news",
         "O1",
         "test_the_digest_tells_what_others_said_since_the_agent_last_looked",
-        Edit("_in_workspace", "m.seq not in mine and m.sender != brief.name", "m.seq not in mine"),
+        Edit("_in_workspace", "m.seq not in mine and m.sender != data.brief.name", "m.seq not in mine"),
     ),
     bug(
         "a memory that cannot be read stops the work",

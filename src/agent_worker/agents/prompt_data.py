@@ -6,7 +6,7 @@ From its memory: core memory always, working memory as far as it matters here, o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 
@@ -16,10 +16,10 @@ from agent_worker.agents.prompt import NAMES, Brief, PromptEntry, PromptLine, Pr
 from agent_worker.agents.registry import AgentRuntime
 from agent_worker.agents.retries import LONGEST_WAIT
 from agent_worker.agents.run_begin import Assignment, NotYet, Suspect, TermsOf
-from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.errors import AgentWorkerError, NotFound
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import Row, Soon, Transaction
 from agent_worker.identity.soul import has_own, look
 from agent_worker.memory import judging, memory, outside_words, selection, todos
 from agent_worker.memory.library import OWN
@@ -28,9 +28,7 @@ from agent_worker.proposals import store
 from agent_worker.work import run_rows, threads
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.queue import Ageing
-from agent_worker.workspaces import channel, deliveries, member_rows, workspace_rows
-
-DIGEST = 50  # messages of the channel that are looked at; older ones are counted
+from agent_worker.workspaces import channel, deliveries, member_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,67 +72,98 @@ def begin(
 
 
 def gather(tx: Transaction, job: Assignment, worker: AgentRuntime) -> PromptData:
+    """Asks for everything before it takes an answer, and then once more for what depends on those: two trips."""
     context = job.workspace or threads.PERSONAL
-    thin = worker.definition.context.thin_thread
+    talk = threads.recent_soon(tx, job.fence.agent, context, worker.definition.context.thin_thread)
+    cause, outside_known = _cause_soon(tx, job), outside_words.any_known_soon(tx)
+    around = _look_around(tx, job, job.workspace) if job.workspace else None
     brief = Brief(
         name=worker.name,
         mark=new_id("q")[-12:],
         instruction=job.lead.text,
         sender=job.lead.sender,
-        cause=_cause(tx, job),
+        cause=cause(),
         system=worker.definition.system,
         memory_budget=worker.definition.memory.budget,
         workflow_note=worker.note,
-        thread=[_line(talk) for talk in threads.recent(tx, job.fence.agent, context, thin)],
+        thread=[_line(each) for each in talk()],
         resumed=job.lead.attempts > 0 and bool(job.past),
     )
-    if job.workspace is None:
-        return _with_origin(tx, PromptData(brief))
-    data = _in_workspace(tx, brief, job, job.workspace, worker.workspace_name)
-    return _with_origin(tx, data if worker.knows_workspace else _without_workspace(data))
+    data = PromptData(brief, outside_known=outside_known())
+    runs = [brief.cause, *(line.run for line in brief.thread)]
+    if not around or not job.workspace:
+        return _with_origin(data, run_rows.from_outside_soon(tx, runs)())
+    there = around()
+    runs += [*(message.run for message in there.unseen), *(row["run"] for row in there.given)]
+    outside = run_rows.from_outside_soon(tx, runs)
+    data = _in_workspace(tx, data, job, there, worker.workspace_name)
+    return _with_origin(data if worker.knows_workspace else _without_workspace(data), outside())
 
 
-def _with_origin(tx: Transaction, data: PromptData) -> PromptData:
+def _with_origin(data: PromptData, outside: Collection[str]) -> PromptData:
     """The data with its label: what came from outside keeps it, through however many runs it was passed on."""
-    brief, data = data.brief, replace(data, outside_known=outside_words.any_known(tx))
-    lines = [*brief.thread, *brief.digest, *brief.inbox]
-    outside = run_rows.from_outside(tx, [brief.cause, *(line.run for line in lines)])
     if not outside:
         return data
+    brief = data.brief
+    lines = [*brief.thread, *brief.digest, *brief.inbox]
     asked = [(brief.sender, brief.cause), *((line.who, line.run) for line in brief.inbox)]
     passed_on = next((f"what {who} passed on" for who, run in asked if run in outside), "")
     return replace(data, heard=tuple(line.text for line in lines if line.run in outside), passed_on=passed_on)
 
 
-def _in_workspace(tx: Transaction, brief: Brief, job: Assignment, workspace: str, name: str) -> PromptData:
-    others = member_rows.others(tx, workspace, job.fence.agent, limit=NAMES)
-    place_row = workspace_rows.get(tx, workspace)
-    last = place_row["seq"]
-    seen = member_rows.seen(tx, workspace, job.fence.agent)
-    fetched = channel.last(tx, workspace, DIGEST, after=seen)
-    mine = deliveries.seqs_open_for(tx, job.fence.agent, workspace, since=fetched[0].seq) if fetched else set()
-    digest = [m for m in fetched if m.seq not in mine and m.sender != brief.name]
-    given = deliveries.given_to(tx, job.run)
-    return PromptData(
-        replace(
-            brief,
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What a run finds in its workspace."""
+
+    id: str
+    place: Row  #: with the last message that it was shown there
+    others: member_rows.Others
+    unseen: Sequence[channel.Message]  #: the newest; older ones are counted
+    given: Sequence[Row]
+
+
+def _look_around(tx: Transaction, job: Assignment, workspace: str) -> Soon[_Around]:
+    agent = job.fence.agent
+    place = member_rows.workspace_of_soon(tx, workspace, agent)
+    others = member_rows.others_soon(tx, workspace, agent, limit=NAMES)
+    unseen = channel.unseen_soon(tx, workspace, agent)
+    given = deliveries.given_to_soon(tx, job.run)
+
+    def found() -> _Around:
+        if (row := place()) is None:
+            raise NotFound(f"there is no workspace {workspace}")
+        return _Around(workspace, row, others(), unseen(), given())
+
+    return found
+
+
+def _in_workspace(tx: Transaction, data: PromptData, job: Assignment, there: _Around, name: str) -> PromptData:
+    mine = set[int]()
+    if there.unseen:
+        mine = deliveries.seqs_open_for(tx, job.fence.agent, there.id, since=there.unseen[0].seq)
+    digest = [m for m in there.unseen if m.seq not in mine and m.sender != data.brief.name]
+    last = there.place["seq"]
+    return replace(
+        data,
+        brief=replace(
+            data.brief,
             workspace=name,
-            members=others.names,
-            members_left_out=others.more,
-            roles=_services(place_row),
+            members=there.others.names,
+            members_left_out=there.others.more,
+            roles=_services(there.place),
             digest=[PromptLine(m.sender, m.text, m.seq, m.run) for m in digest],
-            digest_left_out=max(0, last - seen - len(fetched)),
+            digest_left_out=max(0, last - there.place["seen"] - len(there.unseen)),
             # Only what this run was given and will finish: the rest is work of its own, and its turn comes.
             inbox=[
                 PromptLine(row["sender"], row["text"], row["seq"], row["run"])
-                for row in given
+                for row in there.given
                 if row["id"] != job.lead.message
             ],
         ),
         seen=last,
         open_votes={
-            row["proposal"]: store.find(tx, workspace, row["proposal"]).rules.options
-            for row in given
+            row["proposal"]: store.find(tx, there.id, row["proposal"]).rules.options
+            for row in there.given
             if row["kind"] == "proposal"
         },
     )
@@ -161,18 +190,18 @@ def _line(talk: threads.ThreadEntry) -> PromptLine:
     return PromptLine(talk.who if talk.kind == "message" else "system (failure)", talk.text, run=talk.run)
 
 
-def _cause(tx: Transaction, job: Assignment) -> str | None:
+def _cause_soon(tx: Transaction, job: Assignment) -> Soon[str | None]:
     """The run that posted the message which asks for this work."""
     if job.workspace is None or job.lead.message is None:
-        return None
-    row = tx.one(
+        return lambda: None
+    asked = tx.one_soon(
         """select m.run from delivery d
              join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
             where d.project = :project and d.message = :message and d.agent = :agent""",
         message=job.lead.message,
         agent=job.fence.agent,
     )
-    return row["run"] if row else None
+    return lambda: row["run"] if (row := asked()) else None
 
 
 RELEVANT = 50  # entries of memory that are looked for

@@ -17,6 +17,7 @@ from agent_worker.core.events import Event
 Row = dict[str, Any]
 P = ParamSpec("P")
 T = TypeVar("T")
+Soon = Callable[[], T]  #: an answer that may still be on its way; who calls it waits for it
 
 
 class Statements(Protocol):
@@ -33,6 +34,15 @@ class Statements(Protocol):
     def one(self, sql: str, **values: object) -> Row | None: ...
 
     def all(self, sql: str, **values: object) -> list[Row]: ...
+
+    def one_soon(self, sql: str, **values: object) -> Soon[Row | None]:
+        """Ask without waiting: with PostgreSQL it travels with what is waited for next. Questions that do not depend on
+        each other are so asked first and answered afterwards, all of them in one trip."""
+        ...
+
+    def all_soon(self, sql: str, **values: object) -> Soon[list[Row]]:
+        """As `one_soon`."""
+        ...
 
     def redact(self, text: str) -> str:
         """A text without secrets, as it is stored. Only for texts that are hashed or cut first: all others are redacted

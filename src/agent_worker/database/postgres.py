@@ -125,15 +125,9 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         self, query: Callable[Concatenate[PostgresTransaction, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         self._check_open()
-        found: asyncio.Future[T] = self._loop.create_future()
-        asking = self._loop.run_in_executor(
-            self._readers,
-            self._query,
-            lambda tx: query(tx, *args, **kwargs),
-            lambda answer: self._tell(_resolve, found, answer),
+        return await self._loop.run_in_executor(
+            self._readers, lambda: self._query(lambda transaction: query(transaction, *args, **kwargs))
         )
-        asking.add_done_callback(lambda asked: _fail(found, asked))
-        return await found
 
     async def back_up(self, target: Path, files: Mapping[str, bytes] | None = None) -> None:
         hint = f"pg_dump --format=custom --file=agent-worker.dump {self.place}"
@@ -150,11 +144,11 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
 
     # --- readers ------------------------------------------------------------------------------------------
 
-    def _query(self, query: Callable[[PostgresTransaction], T], answer: Callable[[T], None]) -> None:
+    def _query(self, query: Callable[[PostgresTransaction], T]) -> T:
         began = time.monotonic()
         for pause in _pauses():
             try:
-                return self._asked(query, answer)
+                return self._asked(query)
             except psycopg.Error as error:
                 self._drop_reader()
                 if not _is_passing(error):
@@ -162,7 +156,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
                 self._wait_or_refuse(error, pause, began)
         raise AssertionError  # pauses have no end
 
-    def _asked(self, query: Callable[[PostgresTransaction], T], answer: Callable[[T], None]) -> None:
+    def _asked(self, query: Callable[[PostgresTransaction], T]) -> T:
         transaction: PostgresTransaction | None = getattr(self._local, "transaction", None)
         if transaction is None:
             transaction = PostgresTransaction(connect(self._url), here=self.here, settings=READ, ending=self._ending)
@@ -179,11 +173,8 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
             transaction.roll_back()
             raise
         self.trouble = ""
-        answer(found)  # who asked need not wait until the view is let go
-        try:
-            transaction.roll_back()
-        except psycopg.Error:
-            self._drop_reader()
+        transaction.let_go()
+        return found
 
     def _drop_reader(self) -> None:
         if transaction := getattr(self._local, "transaction", None):
@@ -434,19 +425,6 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         if error.sqlstate == "53100":
             return DiskFull("the disk of PostgreSQL is full: nothing was stored", hint="free some space on its machine")
         return NotNow(f"PostgreSQL did not store this: {_said(error)}", hint="agent-worker doctor")
-
-
-def _resolve(found: asyncio.Future[T], answer: T) -> None:
-    if not found.done():  # whoever asked may have gone
-        found.set_result(answer)
-
-
-def _fail(found: asyncio.Future[T], asked: asyncio.Future[None]) -> None:
-    """Whoever asked hears what was raised instead of an answer, and that nobody will answer any more."""
-    if asked.cancelled():
-        found.cancel()
-    elif (error := asked.exception()) and not found.done():
-        found.set_exception(error)
 
 
 def _is_passing(error: psycopg.Error) -> bool:

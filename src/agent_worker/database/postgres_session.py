@@ -23,7 +23,7 @@ from psycopg.conninfo import conninfo_to_dict
 from agent_worker.core.errors import BadInput, StorageFault, UnknownSchema
 from agent_worker.core.later import pattern
 from agent_worker.database import last_commit
-from agent_worker.database.database import Row
+from agent_worker.database.database import Row, Soon
 from agent_worker.database.migrations import digest, last_applied, plain, versions
 from agent_worker.database.postgres_trips import Connection as Connection
 from agent_worker.database.postgres_trips import Statement, Trips
@@ -200,6 +200,11 @@ class PostgresTransaction(StoredTransaction):
         self._control("rollback")
         self._trips.go()
 
+    def let_go(self) -> None:
+        """End a look at the database: nobody waits for that."""
+        self._control("rollback")
+        self._trips.leave()
+
     def save(self) -> None:
         """What follows can be taken back without what was before, which is made now."""
         self._control("savepoint change")
@@ -228,13 +233,20 @@ class PostgresTransaction(StoredTransaction):
         return sent.changed
 
     def rows(self, sql: str, values: dict[str, Any]) -> list[Row]:
+        return self._found(self.send(sql, values))
+
+    def rows_soon(self, sql: str, values: dict[str, Any]) -> Soon[list[Row]]:
         sent = self.send(sql, values)
-        self._trips.go()
+        return lambda: self._found(sent)
+
+    def _found(self, sent: Statement) -> list[Row]:
+        if sent.result is None:
+            self._trips.go()
         names = self._trips.columns(sent)
         return [dict(zip(names, row, strict=True)) for row in self._trips.rows(sent)]
 
     def _control(self, sql: str) -> None:
-        self._trips.add(Statement(sql.encode(), is_kept=False))
+        self._trips.add(Statement(sql.encode()))
 
 
 def _sent(value: object) -> bytes | None:

@@ -59,6 +59,7 @@ class Trips:
         self._silent = silent
         self._ending = ending or threading.Event()
         self._waiting: list[Statement] = []
+        self._owed: list[tuple[Statement, bool]] = []  # sent, and nobody has heard yet what came of it
         self._times: dict[bytes, int] = {}  # that a statement was sent
         self._names: dict[bytes, bytes] = {}  # of those that the server keeps
         self._columns: dict[bytes, list[str]] = {}  # of what a statement finds
@@ -87,15 +88,26 @@ class Trips:
         """
         if not self._waiting:
             return
-        going, self._waiting = self._waiting, []
         connection = self._connection.pgconn
         connection.enter_pipeline_mode()
-        expected = [each for sent in going for each in self._send(connection, sent)]
-        connection.pipeline_sync()
+        expected = self._sent(connection)
+        if self._owed:
+            self._receive(connection, self._owed)
+            self._owed = []
         failed = self._receive(connection, expected)
         connection.exit_pipeline_mode()
         if failed:
             raise failed
+
+    def leave(self) -> None:
+        """Have everything made that was added, and wait for none of it: the next trip hears what came of it first.
+
+        For what cannot fail but with the session.
+        """
+        connection = self._connection.pgconn
+        connection.enter_pipeline_mode()
+        self._owed += self._sent(connection)
+        connection.flush()
 
     def rows(self, sent: Statement) -> list[tuple[Any, ...]]:
         assert sent.result is not None
@@ -110,6 +122,13 @@ class Trips:
             if len(self._columns) < KEPT:
                 self._columns[sent.text] = known
         return known
+
+    def _sent(self, connection: pq.abc.PGconn) -> list[tuple[Statement, bool]]:
+        """What will be received for everything that was added, which is on its way now."""
+        going, self._waiting = self._waiting, []
+        expected = [each for sent in going for each in self._send(connection, sent)]
+        connection.pipeline_sync()
+        return expected
 
     def _send(self, connection: pq.abc.PGconn, sent: Statement) -> list[tuple[Statement, bool]]:
         """What will be received for it: whether it was kept, if it is to be from now on, and what came of it."""

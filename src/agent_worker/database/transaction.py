@@ -12,7 +12,7 @@ import apsw
 from agent_worker.core.events import Event
 from agent_worker.core.redaction import SHORTEST, redacted
 from agent_worker.database.columns import plan_of
-from agent_worker.database.database import Row
+from agent_worker.database.database import Row, Soon
 
 Redact = Callable[[str], str]
 
@@ -42,6 +42,12 @@ class StoredTransaction:
     def all(self, sql: str, **values: object) -> list[Row]:
         return self.rows(sql, values)
 
+    def one_soon(self, sql: str, **values: object) -> Soon[Row | None]:
+        return _first(self.rows_soon(sql, values))
+
+    def all_soon(self, sql: str, **values: object) -> Soon[list[Row]]:
+        return self.rows_soon(sql, values)
+
     def send(self, sql: str, values: dict[str, Any]) -> object:
         raise NotImplementedError
 
@@ -50,6 +56,10 @@ class StoredTransaction:
 
     def rows(self, sql: str, values: dict[str, Any]) -> list[Row]:
         raise NotImplementedError
+
+    def rows_soon(self, sql: str, values: dict[str, Any]) -> Soon[list[Row]]:
+        found = self.rows(sql, values)
+        return lambda: found
 
     def redact(self, text: str) -> str:
         if "\0" in text:  # no text of PostgreSQL holds it, so none here does: as people see it elsewhere
@@ -94,6 +104,10 @@ class StoredTransaction:
             if isinstance(value := values.get(name), str):
                 values[name] = self.redact_json(value)
         return values
+
+
+def _first(rows: Soon[list[Row]]) -> Soon[Row | None]:
+    return lambda: next(iter(rows()), None)
 
 
 class SqliteTransaction(StoredTransaction):
@@ -153,6 +167,14 @@ class ProjectTransaction:
     def all(self, sql: str, **values: object) -> list[Row]:
         values["project"] = self.project
         return self._whole.rows(sql, values)
+
+    def one_soon(self, sql: str, **values: object) -> Soon[Row | None]:
+        values["project"] = self.project
+        return _first(self._whole.rows_soon(sql, values))
+
+    def all_soon(self, sql: str, **values: object) -> Soon[list[Row]]:
+        values["project"] = self.project
+        return self._whole.rows_soon(sql, values)
 
     def redact(self, text: str) -> str:
         return self._whole.redact(text)

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from itertools import islice
 
 from agent_worker.core.later import pattern
-from agent_worker.database.database import Transaction
+from agent_worker.database.database import Soon, Transaction
 from agent_worker.memory.facts import facts
 
 FIRST = 8  # words of a sentence by which it is known
@@ -57,7 +57,12 @@ def among(tx: Transaction, text: str) -> tuple[str, ...]:
 
 def any_known(tx: Transaction) -> bool:
     """Whether anything of the project came from outside."""
-    return tx.one("select 1 from outside_words where project = :project limit 1") is not None
+    return any_known_soon(tx)()
+
+
+def any_known_soon(tx: Transaction) -> Soon[bool]:
+    asked = tx.one_soon("select 1 from outside_words where project = :project limit 1")
+    return lambda: asked() is not None
 
 
 def is_telling(sentence: str) -> bool:

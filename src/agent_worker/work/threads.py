@@ -11,7 +11,7 @@ from typing import Literal
 
 from agent_worker.core.events import Talked
 from agent_worker.core.later import dataclass
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import Row, Soon, Transaction
 
 PERSONAL = ""
 
@@ -67,13 +67,24 @@ def say(
 
 def recent(tx: Transaction, agent: str, context: str, count: int, *, with_held: bool = False) -> list[ThreadEntry]:
     """The last lines of a thread, oldest first: none that a person has put aside."""
-    row = tx.one(
-        "select cleared from thread where project = :project and agent = :agent and context = :context",
+    return recent_soon(tx, agent, context, count, with_held=with_held)()
+
+
+def recent_soon(
+    tx: Transaction, agent: str, context: str, count: int, *, with_held: bool = False
+) -> Soon[list[ThreadEntry]]:
+    rows = tx.all_soon(
+        """select * from talk
+            where project = :project and agent = :agent and context = :context and held <= :held
+              and seq > coalesce((select cleared from thread
+                                   where project = :project and agent = :agent and context = :context), 0)
+            order by seq desc limit :count""",
         agent=agent,
         context=context,
+        held=int(with_held),
+        count=count,
     )
-    last = before(tx, agent, context, None, count, with_held=with_held)
-    return [line for line in last if row is None or line.seq > row["cleared"]]
+    return lambda: [ThreadEntry.of(row) for row in reversed(rows())]
 
 
 def clear(tx: Transaction, agent: str, context: str) -> None:

@@ -9,7 +9,7 @@ from agent_worker.core.errors import NotRunning
 from agent_worker.core.events import Posted
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import Row, Soon, Transaction
 from agent_worker.workspaces import workspace_state
 
 Kind = Literal["message", "system", "proposal", "decision"]
@@ -192,6 +192,21 @@ def last(
         count=count,
     )
     return [Message.of(row) for row in reversed(rows)]
+
+
+def unseen_soon(tx: Transaction, workspace: str, agent: str) -> Soon[list[Message]]:
+    """The newest 50 messages that a member was not shown yet, the oldest of them first."""
+    # Their number is no parameter: when PostgreSQL knows it, it need not plan anew each time.
+    rows = tx.all_soon(
+        """select * from message
+            where project = :project and workspace = :workspace and held = 0
+              and seq > coalesce((select seen from member
+                                   where project = :project and workspace = :workspace and agent = :agent), 0)
+            order by seq desc limit 50""",
+        workspace=workspace,
+        agent=agent,
+    )
+    return lambda: [Message.of(row) for row in reversed(rows())]
 
 
 def hold_back(tx: Transaction, workspace: str, run: str) -> list[Row]:

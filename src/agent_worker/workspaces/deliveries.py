@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Literal
 
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import Row, Soon, Transaction
 from agent_worker.workspaces.channel import Message
 
 
@@ -59,9 +59,9 @@ def open_for(tx: Transaction, agent: str, workspace: str, *, limit: int = 50) ->
     )
 
 
-def given_to(tx: Transaction, run: str) -> list[Row]:
+def given_to_soon(tx: Transaction, run: str) -> Soon[list[Row]]:
     """The messages that a run works on, oldest first."""
-    return tx.all(
+    return tx.all_soon(
         """select m.* from delivery d
              join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
             where d.project = :project and d.run = :run and d.state = 'given' and m.held = 0 order by d.seq""",

@@ -9,7 +9,7 @@ from typing import Literal
 from agent_worker.core.errors import NotFound
 from agent_worker.core.events import WorkspaceChanged
 from agent_worker.core.later import dataclass
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import Row, Soon, Transaction
 from agent_worker.workspaces.workspace_rows import get, name_of
 
 
@@ -96,8 +96,8 @@ class Others:
     more: int
 
 
-def others(tx: Transaction, workspace: str, agent: str, *, limit: int) -> Others:
-    rows = tx.all(
+def others_soon(tx: Transaction, workspace: str, agent: str, *, limit: int) -> Soon[Others]:
+    asked = tx.all_soon(
         """select name, (select count(*) from member o
                           where o.project = :project and o.workspace = :workspace and o.agent <> :agent) as n
              from member
@@ -106,7 +106,12 @@ def others(tx: Transaction, workspace: str, agent: str, *, limit: int) -> Others
         agent=agent,
         limit=limit,
     )
-    return Others(tuple(row["name"] for row in rows), rows[0]["n"] - len(rows) if rows else 0)
+
+    def found() -> Others:
+        rows = asked()
+        return Others(tuple(row["name"] for row in rows), rows[0]["n"] - len(rows) if rows else 0)
+
+    return found
 
 
 def seen(tx: Transaction, workspace: str, agent: str) -> int:
@@ -117,6 +122,17 @@ def seen(tx: Transaction, workspace: str, agent: str) -> int:
         agent=agent,
     )
     return int(row["seen"]) if row else 0
+
+
+def workspace_of_soon(tx: Transaction, workspace: str, agent: str) -> Soon[Row | None]:
+    """The workspace of a member, with the last message that it was shown there."""
+    return tx.one_soon(
+        """select w.*, coalesce(m.seen, 0) as seen from workspace w
+             left join member m on m.project = :project and m.workspace = w.id and m.agent = :agent
+            where w.project = :project and w.id = :workspace""",
+        workspace=workspace,
+        agent=agent,
+    )
 
 
 def name_in(tx: Transaction, workspace: str, agent: str) -> str:
