@@ -21,9 +21,11 @@ from typing import Any
 
 from agent_worker.backends.backend import Reply, Turn, Usage
 from agent_worker.backends.models.model_api import Catalogue, ModelApi
+from agent_worker.backends.models.model_client import ModelAddress, ModelClient
 from agent_worker.backends.models.providers import Approval, Endpoint
 from agent_worker.backends.tool_loop import ToolLoop
 from agent_worker.core.errors import Exhausted
+from agent_worker.core.outbound import NOT_TOO_LONG
 from agent_worker.tools.tool import Call, Result, ToolSpec
 from measures.figure import Figure, middle, ms, table, us, write_page
 
@@ -112,8 +114,6 @@ async def our_run(url: str) -> Steps:
 
 
 async def run_by_hand(url: str) -> Steps:
-    from pyreqwest.client import ClientBuilder
-
     tools = [
         {"type": "function", "function": {"name": t.name, "description": t.description, "parameters": t.schema}}
         for t in TURN.tools
@@ -123,24 +123,25 @@ async def run_by_hand(url: str) -> Steps:
         {"role": "user", "content": TURN.prompt},
     ]
     steps: Steps = []
-    async with ClientBuilder().no_proxy().build() as client:
-        for _ in range(STEPS):
-            before = time.process_time()
-            body = json.dumps({"model": MODEL, "messages": messages, "tools": tools, "stream": True}).encode()
-            request = client.post(f"{url}/chat/completions").header("content-type", "application/json")
-            answer = bytes(await (await request.body_bytes(body).build().send()).bytes())
-            calls: list[dict[str, Any]] = []
-            for line in answer.split(b"\n"):
-                if line.startswith(b"data: {"):
-                    choices = json.loads(line[6:])["choices"]
-                    for part in (choices[0]["delta"].get("tool_calls") or []) if choices else []:
-                        if "id" in part:
-                            calls.append(part | {"function": dict(part["function"])})
-                        else:
-                            calls[-1]["function"]["arguments"] += part["function"]["arguments"]
-            messages.append({"role": "assistant", "content": None, "tool_calls": calls})
-            messages += [{"role": "tool", "tool_call_id": call["id"], "content": "3"} for call in calls]
-            steps.append(time.process_time() - before)
+    client, address = ModelClient({}, NOT_TOO_LONG), ModelAddress(url, is_checked=False)
+    for _ in range(STEPS):
+        before = time.process_time()
+        body = json.dumps({"model": MODEL, "messages": messages, "tools": tools, "stream": True}).encode()
+        async with client.post(address, "/chat/completions", {}, body) as reply:
+            answer = b"".join([chunk async for chunk in reply.chunks()])
+        calls: list[dict[str, Any]] = []
+        for line in answer.split(b"\n"):
+            if line.startswith(b"data: {"):
+                choices = json.loads(line[6:])["choices"]
+                for part in (choices[0]["delta"].get("tool_calls") or []) if choices else []:
+                    if "id" in part:
+                        calls.append(part | {"function": dict(part["function"])})
+                    else:
+                        calls[-1]["function"]["arguments"] += part["function"]["arguments"]
+        messages.append({"role": "assistant", "content": None, "tool_calls": calls})
+        messages += [{"role": "tool", "tool_call_id": call["id"], "content": "3"} for call in calls]
+        steps.append(time.process_time() - before)
+    await client.close()
     return steps
 
 

@@ -13,13 +13,13 @@ from cryptography.x509.oid import NameOID
 
 
 class Certificates:
-    def __init__(self, folder: Path, host: str) -> None:
+    def __init__(self, folder: Path, host: str, *others: str) -> None:
         self.authority = folder / "authority.pem"
         self._served = folder / "served.pem"
         ours, theirs = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
         of_us = _builder("authority", "authority", ours).add_extension(x509.BasicConstraints(True, None), True)
         self.authority.write_bytes(of_us.sign(ours, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-        names = x509.SubjectAlternativeName([x509.DNSName(host)])
+        names = x509.SubjectAlternativeName([x509.DNSName(name) for name in (host, *others)])
         of_them = _builder(host, "authority", theirs).add_extension(names, False).sign(ours, hashes.SHA256())
         key = theirs.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()

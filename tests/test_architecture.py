@@ -55,8 +55,8 @@ LIBRARIES = {
     "psutil": {"processes"},
     "acp": {"backends", "doors"},
     "genai_prices": {"backends"},
-    "pyreqwest": {"backends"},
-    "httpx2": {"tools", "backends"},
+    "httptools": {"backends"},
+    "httpx2": {"tools"},
     "starlette": {"doors", "daemon"},
     "opentelemetry": {"doors"},
     "uvicorn": {"daemon"},
@@ -108,6 +108,8 @@ CLOCKS = {
     "daemon/web/home.py": "which days a person is shown",
     "processes/child.py": "waits for a real process to be gone",
     "backends/programs/runner.py": "waits for a real program to end",
+    "backends/models/http_connection.py": "patience with a socket, by the time of the event loop",
+    "backends/models/model_client.py": "for how long a socket was not used, by the same",
     "backends/programs/acp_pipe.py": "the same",
     "backends/programs/probe.py": "how long a real program took",
 }
@@ -171,7 +173,7 @@ def test_importing_the_package_is_cheap() -> None:
     """The command line must not pay for what it does not use."""
     code = (
         "import sys, agent_worker, agent_worker.cli.main\n"
-        "heavy = {'asyncio', 'pydantic', 'rich', 'apsw', 'yaml', 'pyreqwest', 'mcp'} & set(sys.modules)\n"
+        "heavy = {'asyncio', 'pydantic', 'rich', 'apsw', 'yaml', 'httptools', 'mcp'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -182,7 +184,7 @@ def test_agents_in_this_process_load_only_what_every_project_needs() -> None:
     code = (
         "import sys, agent_worker.api.local, agent_worker.api.runtime\n"
         "ours = {f'agent_worker.{each}' for each in ('cli', 'daemon', 'offline', 'backends.programs.known')}\n"
-        "libraries = {'acp', 'click', 'genai_prices', 'httpx2', 'markdown_it', 'mcp', 'nh3', 'psutil', 'pyreqwest', "
+        "libraries = {'acp', 'click', 'genai_prices', 'httpx2', 'markdown_it', 'mcp', 'nh3', 'psutil', 'httptools', "
         "'starlette', 'uvicorn', 'importlib.metadata'}\n"
         "built = {'pydantic.plugin._loader'}  # loaded when the first model is built\n"
         "heavy = (ours | libraries | built) & set(sys.modules)\n"

@@ -32,7 +32,7 @@ async def live(project: Path) -> None:
 
 
 def main(project: Path) -> None:
-    importlib.import_module("pyreqwest.client")
+    importlib.import_module("agent_worker.backends.models.http_connection")
     for _ in sys.stdin:
         if (pid := os.fork()) == 0:
             try:

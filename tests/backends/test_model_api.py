@@ -658,7 +658,7 @@ async def test_runs_side_by_side_keep_to_their_own_past(bench: Bench) -> None:
 def test_importing_it_imports_no_library_for_the_network() -> None:
     code = (
         "import sys, agent_worker.backends.models.model_api; print([m for m in sys.modules if m.split('.')[0] in "
-        + ("('pydantic_ai', 'anthropic', 'openai', 'httpx2', 'pyreqwest', 'genai_prices')])")
+        + ("('pydantic_ai', 'anthropic', 'openai', 'httpx2', 'httptools', 'genai_prices')])")
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import ipaddress
 import ssl
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -16,13 +15,11 @@ from typing import Any
 import pytest
 from tests.certificates import Certificates
 
-from agent_worker.backends.models.abortable_client import AbortableClient
 from agent_worker.backends.models.model_client import ModelAddress, ModelClient
 from agent_worker.core.errors import Permanent, Transient
 from agent_worker.core.outbound import NOT_TOO_LONG, IPAddress
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
-AnyClient = ModelClient | AbortableClient
 FOREIGN = ModelAddress("https://llm.example", is_checked=True)
 
 
@@ -91,26 +88,19 @@ def leads_to(*answers: list[str]) -> Callable[[str, int], Any]:
     return resolve
 
 
-async def asked(client: AnyClient, target: ModelAddress, headers: dict[str, str] | None = None) -> bytes:
+async def asked(client: ModelClient, target: ModelAddress, headers: dict[str, str] | None = None) -> bytes:
     async with client.post(target, "/v1/messages", headers or {}, b"{}") as answer:
         return b"".join([chunk async for chunk in answer.chunks()])
 
 
-@pytest.fixture(params=[ModelClient, AbortableClient])
-def kind(request: pytest.FixtureRequest) -> type[AnyClient]:
-    """What is promised of one holds of both."""
-    found: type[AnyClient] = request.param
-    return found
-
-
 @pytest.fixture
-async def client(kind: type[AnyClient]) -> AsyncIterator[AnyClient]:
-    made = kind({}, replace(NOT_TOO_LONG, connect=0.5, body=1000))
+async def client() -> AsyncIterator[ModelClient]:
+    made = ModelClient({}, replace(NOT_TOO_LONG, connect=0.5, body=1000))
     yield made
     await made.close()
 
 
-async def test_only_what_we_mean_to_send_is_sent(client: AnyClient) -> None:
+async def test_only_what_we_mean_to_send_is_sent(client: ModelClient) -> None:
     async with Listener().open() as server:
         assert await asked(client, ModelAddress(f"http://127.0.0.1:{server.port}", False), {"x-api-key": "k"}) == b"ok"
     lines = server.heads[0].strip().split("\r\n")
@@ -120,7 +110,7 @@ async def test_only_what_we_mean_to_send_is_sent(client: AnyClient) -> None:
     assert "accept-encoding: identity" in lines
 
 
-async def test_a_connection_is_used_again(client: AnyClient) -> None:
+async def test_a_connection_is_used_again(client: ModelClient) -> None:
     connected = 0
 
     async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -136,36 +126,34 @@ async def test_a_connection_is_used_again(client: AnyClient) -> None:
 
 
 async def test_the_address_that_was_checked_is_the_one_connected_to(
-    kind: type[AnyClient], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Certificate and Host are those of the name: the loopback address stands here for a public one."""
     monkeypatch.setattr("agent_worker.core.outbound.check_address", lambda host, address, allow_local: None)
     certificates = Certificates(tmp_path, "llm.example")
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))
     async with Listener().open(certificates.server()) as server:
-        client = kind({}, NOT_TOO_LONG, resolve=leads_to(["127.0.0.1"]))
+        client = ModelClient({}, NOT_TOO_LONG, resolve=leads_to(["127.0.0.1"]))
         assert await asked(client, ModelAddress(f"https://llm.example:{server.port}", is_checked=True)) == b"ok"
         await client.close()
     assert f"host: llm.example:{server.port}" in server.heads[0].lower()
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(
-    kind: type[AnyClient], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent_worker.core.outbound.check_address", lambda host, address, allow_local: None)
     certificates = Certificates(tmp_path, "llm.example")
     async with Listener().open(certificates.server()) as server:
-        client = kind({}, NOT_TOO_LONG, resolve=leads_to(["127.0.0.1"]))
+        client = ModelClient({}, NOT_TOO_LONG, resolve=leads_to(["127.0.0.1"]))
         with pytest.raises(Transient, match="certificate"):
             await asked(client, ModelAddress(f"https://llm.example:{server.port}", is_checked=True))
         await client.close()
     assert server.heads == []
 
 
-async def test_a_name_that_turns_local_at_its_second_answer_is_refused(
-    kind: type[AnyClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client = kind({}, replace(NOT_TOO_LONG, connect=0.01), resolve=leads_to(["192.0.0.9"], ["127.0.0.1"]))
+async def test_a_name_that_turns_local_at_its_second_answer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = ModelClient({}, replace(NOT_TOO_LONG, connect=0.01), resolve=leads_to(["192.0.0.9"], ["127.0.0.1"]))
     with pytest.raises(Transient):
         await asked(client, FOREIGN)  # nobody answers there, but it was tried
     with pytest.raises(Permanent, match=r"127\.0\.0\.1"):
@@ -173,58 +161,56 @@ async def test_a_name_that_turns_local_at_its_second_answer_is_refused(
     await client.close()
 
 
-async def test_a_name_with_one_local_address_among_others_is_refused(kind: type[AnyClient]) -> None:
-    client = kind({}, NOT_TOO_LONG, resolve=leads_to(["8.8.8.8", "169.254.169.254"]))
+async def test_a_name_with_one_local_address_among_others_is_refused() -> None:
+    client = ModelClient({}, NOT_TOO_LONG, resolve=leads_to(["8.8.8.8", "169.254.169.254"]))
     with pytest.raises(Permanent, match=r"169\.254\.169\.254"):
         await asked(client, FOREIGN)
 
 
-async def test_a_name_that_leads_nowhere_is_a_passing_failure(kind: type[AnyClient]) -> None:
+async def test_a_name_that_leads_nowhere_is_a_passing_failure() -> None:
     async def nowhere(host: str, port: int) -> list[IPAddress]:
         raise OSError("no such name")
 
     with pytest.raises(Transient, match=r"llm\.example"):
-        await asked(kind({}, NOT_TOO_LONG, resolve=nowhere), FOREIGN)
+        await asked(ModelClient({}, NOT_TOO_LONG, resolve=nowhere), FOREIGN)
 
 
-async def test_a_redirect_is_not_followed(client: AnyClient) -> None:
+async def test_a_redirect_is_not_followed(client: ModelClient) -> None:
     there = b"HTTP/1.1 307 Go\r\nlocation: http://evil.example/x\r\ncontent-length: 0\r\n\r\n"
     async with Listener(there).open() as server:
         with pytest.raises(Permanent, match=r"evil\.example"):
             await asked(client, ModelAddress(f"http://127.0.0.1:{server.port}", False))
 
 
-async def test_a_compressed_answer_is_refused_unopened(client: AnyClient) -> None:
+async def test_a_compressed_answer_is_refused_unopened(client: ModelClient) -> None:
     bomb = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n\x1f\x8b"
     async with Listener(bomb).open() as server:
         with pytest.raises(Permanent, match="compressed"):
             await asked(client, ModelAddress(f"http://127.0.0.1:{server.port}", False))
 
 
-async def test_an_answer_that_is_too_large_is_not_taken(client: AnyClient) -> None:
+async def test_an_answer_that_is_too_large_is_not_taken(client: ModelClient) -> None:
     large = b"HTTP/1.1 200 OK\r\ncontent-length: 2000\r\n\r\n" + b"x" * 2000
     async with Listener(large).open() as server:
         with pytest.raises(Permanent, match=r"larger than 1,?000 bytes"):
             await asked(client, ModelAddress(f"http://127.0.0.1:{server.port}", False))
 
 
-async def test_the_users_proxy_is_asked_and_the_one_of_this_process_is_not(
-    kind: type[AnyClient], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_users_proxy_is_asked_and_the_one_of_this_process_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     async with Listener().open() as proxy:
-        client = kind({"http_proxy": f"http://127.0.0.1:{proxy.port}"}, NOT_TOO_LONG)
+        client = ModelClient({"http_proxy": f"http://127.0.0.1:{proxy.port}"}, NOT_TOO_LONG)
         assert await asked(client, ModelAddress("http://llm.example/api", False)) == b"ok"
         await client.close()
     assert proxy.heads[0].startswith("POST http://llm.example/api/v1/messages HTTP/1.1\r\n")
     async with Listener().open() as server:
-        client = kind({}, NOT_TOO_LONG)
+        client = ModelClient({}, NOT_TOO_LONG)
         assert await asked(client, ModelAddress(f"http://127.0.0.1:{server.port}", False)) == b"ok"
         await client.close()
 
 
-async def test_whoever_is_cancelled_while_something_comes_in_is_cancelled(client: AnyClient) -> None:
+async def test_whoever_is_cancelled_while_something_comes_in_is_cancelled(client: ModelClient) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -252,7 +238,7 @@ async def test_whoever_is_cancelled_while_something_comes_in_is_cancelled(client
                 await listening
 
 
-async def test_an_abortable_request_ends_with_whoever_waits_for_it_before_anything_is_answered() -> None:
+async def test_a_request_ends_with_whoever_waits_for_it_before_anything_is_answered() -> None:
     asked_there, closed = asyncio.Event(), asyncio.Event()
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -262,7 +248,7 @@ async def test_an_abortable_request_ends_with_whoever_waits_for_it_before_anythi
             pass
         closed.set()
 
-    client = AbortableClient({}, NOT_TOO_LONG)
+    client = ModelClient({}, NOT_TOO_LONG)
     async with serving(silent) as port:
         waiting = asyncio.create_task(asked(client, ModelAddress(f"http://127.0.0.1:{port}", False)))
         await asked_there.wait()
@@ -273,7 +259,7 @@ async def test_an_abortable_request_ends_with_whoever_waits_for_it_before_anythi
     await client.close()
 
 
-async def test_leaving_an_answer_closes_its_connection(client: AnyClient) -> None:
+async def test_leaving_an_answer_closes_its_connection(client: ModelClient) -> None:
     closed = asyncio.Event()
 
     async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -290,39 +276,3 @@ async def test_leaving_an_answer_closes_its_connection(client: AnyClient) -> Non
                 assert chunk == b"ok"
                 break
         await closed.wait()
-
-
-_FIRST_REQUEST = """
-import asyncio, os, sys
-from agent_worker.backends.models.model_client import ModelAddress, ModelClient
-from agent_worker.core.outbound import NOT_TOO_LONG
-
-async def ask():
-    client = ModelClient({}, NOT_TOO_LONG)
-    async with client.post(ModelAddress(sys.argv[1], False), "/", {}, b"") as answer:
-        [chunk async for chunk in answer.chunks()]
-    await client.close()
-
-before = dict(os.environ)
-asyncio.run(ask())
-assert dict(os.environ) == before
-if os.path.exists("/proc/self/smaps_rollup"):
-    print(next(line for line in open("/proc/self/smaps_rollup") if line.startswith("AnonHugePages")).split()[1])
-"""
-
-
-async def test_the_first_request_takes_no_memory_by_huge_pages_and_leaves_the_environment_as_it_was() -> None:
-    if "always" in _huge_pages():
-        pytest.skip("this system gives everybody huge pages, asked or not")
-    async with Listener().open() as server:
-        program = (sys.executable, "-c", _FIRST_REQUEST, f"http://127.0.0.1:{server.port}")
-        process = await asyncio.create_subprocess_exec(*program, stdout=asyncio.subprocess.PIPE)
-        said, _ = await process.communicate()
-    assert process.returncode == 0
-    assert said.strip() in (b"", b"0")
-
-
-def _huge_pages() -> str:
-    """Which of the ways to have them is chosen."""
-    told = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    return told.read_text().partition("[")[2].partition("]")[0] if told.exists() else ""

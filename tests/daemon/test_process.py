@@ -392,7 +392,7 @@ def test_a_token_is_new_with_every_start_and_in_no_command_line(home: Path) -> N
 def test_starting_imports_nothing_that_only_the_application_needs() -> None:
     code = (
         "import sys, agent_worker.daemon.process.process\n"
-        "heavy = {'starlette', 'pydantic', 'apsw', 'pyreqwest', 'psutil', 'yaml', 'rich'} & set(sys.modules)\n"
+        "heavy = {'starlette', 'pydantic', 'apsw', 'psutil', 'yaml', 'rich'} & set(sys.modules)\n"
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,34 +1,38 @@
 """The one way out to model APIs: a request goes to the host it is meant for, at an address that was checked.
 
 What comes back is bounded and never unpacked; no redirect is followed, no proxy used but the user's own. Keys are not
-kept here: they come with each request. Imports the HTTP library when the first request is made.
+kept here: they come with each request. Whoever leaves a request before its end, at any moment, ends it for the
+provider too.
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
-import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from agent_worker.core.errors import BadInput, Permanent, Transient
-from agent_worker.core.later import dataclass
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.core.outbound import Patience, Resolve, checked_addresses, host_of, literal, proxy_for, resolve
 from agent_worker.core.text import plural
 
 if TYPE_CHECKING:  # imported when it is first needed: whoever calls no model does not need it
-    from pyreqwest.client import Client
-    from pyreqwest.response import Response
+    import ssl
 
-_KEPT_CLIENTS = 64
+    from agent_worker.backends.models.http_connection import HttpConnection
+    from agent_worker.backends.models.http_opening import Server
+
+_KEPT = 64  # connections that nobody uses
+_KEPT_FOR = 60.0  # seconds without use; servers close them themselves, each after a time of its own
 _AT_ONCE = 8192
+_PLAIN = "/?%:@!$&'()*+,;=~"  # what an address may have beside letters and digits
 _LONGEST_ERROR = 64 * 1024
-_HUGE_PAGES = "MIMALLOC_ALLOW_THP"
+_NUMBERED = pattern(r"\[Errno (\d+)\]")
+_SENT = {"user-agent": "agent-worker", "accept": "*/*"}
+_SENT_ALWAYS = {"content-type": "application/json", "accept-encoding": "identity"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,53 +50,90 @@ class ModelClient:
         self._env = env
         self._patience = patience
         self._resolve = resolve
-        self._clients: dict[tuple[str, str, str], Client] = {}
-        self._building = asyncio.Lock()
+        self._used: set[HttpConnection] = set()
+        self.idle: list[tuple[Server, HttpConnection]] = []  # the last one used last
+        self._certificates: ssl.SSLContext | None = None
+        self._reading = asyncio.Lock()
 
     @asynccontextmanager
     async def post(
         self, target: ModelAddress, path: str, headers: Mapping[str, str], body: bytes
     ) -> AsyncIterator[ModelAnswer]:
         """Send a request; leaving the block closes the connection of an answer that was not read to its end."""
-        client = await self._client(target)
-        from pyreqwest.exceptions import PyreqwestError  # after the client, which loads the library in a thread
+        from agent_worker.backends.models.http_connection import ConnectionBroken
+        from agent_worker.backends.models.http_opening import server_of
 
-        request = (
-            client.post(target.base_url + path)
-            .headers({**headers, "content-type": "application/json", "accept-encoding": "identity"})
-            .body_bytes(body)
-            .streamed_read_buffer_limit(0)  # by itself it would wait for 64 KB before it hands out the first word
-            .build_streamed()
-        )
-        cancellation = Cancellation()
+        server = server_of(target.base_url, proxy_for(target.base_url, self._env) or "")
+        head = _head(server, target.base_url + path, {**_SENT, **headers, **_SENT_ALWAYS}, len(body))
+        connection = await self._connection(server, target)
         try:
-            async with request as response:
-                cancellation.obey()
-                refuse_detours(response.status, response.get_header)
-                yield ModelAnswer(response, self._patience, cancellation)
-        except PyreqwestError as error:
-            cancellation.obey()
-            raise Transient(_told(error, urlsplit(target.base_url).netloc)) from None
+            connection.send(head, body, silence=self._patience.silence)
+            await connection.answered()
+            answer = ModelAnswer(connection, self._patience)
+            _refuse_detours(answer)
+            yield answer
+        except ConnectionBroken as error:
+            raise Transient(f"the connection with {urlsplit(target.base_url).netloc} broke off: {error}") from None
+        finally:
+            self._let_go(server, connection)
 
     async def close(self) -> None:
-        clients, self._clients = self._clients, {}
-        for client in clients.values():
-            await client.close()
+        idle, self.idle = self.idle, []
+        for connection in (*self._used, *(connection for _, connection in idle)):
+            connection.abort()
+        await asyncio.sleep(0)  # they are told in the next turn of the loop, which may be its last
 
-    async def _client(self, target: ModelAddress) -> Client:
-        proxy = proxy_for(target.base_url, self._env) or ""
-        addresses = [] if proxy else await addresses_of(target, self._resolve)  # a proxy resolves names by itself
-        origin = "{0.scheme}://{0.netloc}".format(urlsplit(target.base_url))
-        async with self._building:
-            for address in addresses or [""]:  # one that is open already, if it is among those that were checked
-                if client := self._clients.get((origin, address, proxy)):
-                    return client
-            pin = addresses[0] if addresses else ""
-            client = await asyncio.to_thread(_build, target.base_url, pin, proxy, self._patience)
-            while len(self._clients) >= _KEPT_CLIENTS:
-                del self._clients[next(iter(self._clients))]
-            self._clients[origin, pin, proxy] = client
-            return client
+    async def _connection(self, server: Server, target: ModelAddress) -> HttpConnection:
+        """One that is open already, if it leads to one of the addresses that are right now, or a new one."""
+        from agent_worker.backends.models.http_opening import open_connection
+
+        addresses = [] if server.proxy else await addresses_of(target, self._resolve)  # a proxy resolves them itself
+        if idle := self._idle_one(server, addresses):
+            return idle
+        address, netloc = addresses[0] if addresses else "", urlsplit(target.base_url).netloc
+        try:
+            async with asyncio.timeout(self._patience.connect):
+                needs_certificates = server.is_secure or server.proxy.startswith("https")
+                certificates = await self._trusted() if needs_certificates else None
+                connection = await open_connection(server, address, certificates)
+        except TimeoutError:
+            why = f"no answer within {self._patience.connect:g} s"
+            raise Transient(f"{netloc} cannot be reached: {why}") from None
+        except OSError as error:
+            raise Transient(f"{netloc} cannot be reached: {_why(error)}") from None
+        self._used.add(connection)
+        return connection
+
+    def _idle_one(self, server: Server, addresses: list[str]) -> HttpConnection | None:
+        now = asyncio.get_running_loop().time()
+        for pair in reversed(self.idle):
+            known, connection = pair
+            if known != server or (addresses and connection.address not in addresses):
+                continue
+            self.idle.remove(pair)
+            if connection.is_open and connection.unused(now) < _KEPT_FOR:
+                self._used.add(connection)
+                return connection
+            connection.abort()
+        return None
+
+    def _let_go(self, server: Server, connection: HttpConnection) -> None:
+        """Keep the connection for the next request, if it can take one."""
+        self._used.discard(connection)
+        if not connection.finish(asyncio.get_running_loop().time()):
+            return
+        self.idle = [pair for pair in self.idle if pair[1].is_open]
+        self.idle.append((server, connection))
+        if len(self.idle) > _KEPT:
+            self.idle.pop(0)[1].abort()
+
+    async def _trusted(self) -> ssl.SSLContext:
+        from agent_worker.backends.models.http_opening import trusted_certificates
+
+        async with self._reading:
+            if self._certificates is None:
+                self._certificates = await asyncio.to_thread(trusted_certificates)
+            return self._certificates
 
 
 async def addresses_of(target: ModelAddress, resolve: Resolve) -> list[str]:
@@ -109,47 +150,32 @@ async def addresses_of(target: ModelAddress, resolve: Resolve) -> list[str]:
     return [str(address) for address in found]
 
 
-class Cancellation:
-    """Notices a cancellation that the library swallows, when what it waits for comes in the same moment."""
-
-    def __init__(self) -> None:
-        self._task = asyncio.current_task()
-        self._known = self._task.cancelling() if self._task else 0
-
-    def obey(self) -> None:
-        """Raise the cancellation if there was one. Call it after everything that was awaited from the library."""
-        if self._task and self._task.cancelling() > self._known:
-            raise asyncio.CancelledError
-
-
 class ModelAnswer:
     """The answer to one request, read piece by piece."""
 
-    def __init__(self, response: Response, patience: Patience, cancellation: Cancellation) -> None:
-        self._response = response
+    def __init__(self, connection: HttpConnection, patience: Patience) -> None:
+        self._connection = connection
         self._patience = patience
-        self._cancellation = cancellation
-        self.status = response.status
+        self.status = connection.status
 
     def header(self, name: str) -> str:
-        return self._response.get_header(name) or ""
+        wanted = name.encode()
+        return next((value.decode("latin-1") for known, value in self._connection.headers if known == wanted), "")
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        return [(name.lower().encode(), value.encode()) for name, value in self._response.headers.items()]
+        return self._connection.headers
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body, of which no more is taken than we have patience for. Raises Permanent beyond that."""
-        reader, seen = self._response.body_reader, 0
-        while (chunk := await reader.read_chunk()) is not None:
-            self._cancellation.obey()
+        seen = 0
+        while (chunk := await self._connection.piece()) is not None:
             seen += len(chunk)
             if seen > self._patience.body:
                 raise Permanent(f"the provider's answer is larger than {plural(self._patience.body, 'byte')}")
-            if len(chunk) <= _AT_ONCE:  # as nearly always
-                yield bytes(chunk)
-                continue
-            async for piece in in_pieces(bytes(chunk)):
-                yield piece
+            yield chunk[:_AT_ONCE]
+            for start in range(_AT_ONCE, len(chunk), _AT_ONCE):
+                await asyncio.sleep(0)  # hundreds of events may be in it; others want to work too
+                yield chunk[start : start + _AT_ONCE]
 
     async def beginning(self) -> bytes:
         """As much of the body as an error message may take."""
@@ -161,49 +187,24 @@ class ModelAnswer:
         return b"".join(parts)
 
 
-async def in_pieces(data: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(data), _AT_ONCE):
-        if start:
-            await asyncio.sleep(0)  # hundreds of events may be in it; others want to work too
-        yield data[start : start + _AT_ONCE]
+def _head(server: Server, url: str, headers: Mapping[str, str], length: int) -> bytes:
+    """The beginning of a request. Raises Permanent where a header would be more than one line."""
+    from agent_worker.backends.models.http_opening import proxy_headers
 
-
-def _build(base_url: str, pin: str, proxy: str, patience: Patience) -> Client:
-    """Blocks: it imports the library and reads the certificates of the system, or those of SSL_CERT_FILE."""
-    _load_library()
-    from pyreqwest.client import ClientBuilder
-    from pyreqwest.proxy import ProxyBuilder
-
-    builder = (
-        ClientBuilder()
-        .no_proxy()  # it would look into the environment of the process, which need not be the user's
-        .follow_redirects(False)
-        .gzip(False)
-        .brotli(False)
-        .zstd(False)
-        .deflate(False)
-        .referer(False)
-        .user_agent("agent-worker")
-        .http1_lower_case_headers()
-        .connect_timeout(timedelta(seconds=patience.connect))
-        .read_timeout(timedelta(seconds=patience.silence))
-    )
-    if proxy:
-        builder = builder.proxy(ProxyBuilder.all(proxy))
-    if pin:
-        builder = builder.resolve(host_of(base_url), pin, _port(base_url))
-    return builder.build()
-
-
-def _load_library() -> None:
-    """Load the HTTP library with small memory pages: its allocator would take ten megabytes in pages of 2 MB."""
-    if _HUGE_PAGES in os.environ or "pyreqwest" in sys.modules:
-        return
-    os.environ[_HUGE_PAGES] = "0"
-    try:
-        importlib.import_module("pyreqwest.client")
-    finally:
-        os.environ.pop(_HUGE_PAGES, None)
+    parts = urlsplit(url)
+    where = quote(parts.path or "/", safe=_PLAIN) + (parts.query and f"?{quote(parts.query, safe=_PLAIN)}")
+    if server.is_told_whole_addresses:
+        where = f"{parts.scheme}://{parts.netloc}{where}"
+    host = parts.netloc if parts.netloc.isascii() else f"{server.host}:{server.port}"
+    lines = [f"POST {where} HTTP/1.1", f"host: {host}", f"content-length: {length}"]
+    for name, value in (*headers.items(), *proxy_headers(server).items()):
+        if not (value.isascii() and (value.isprintable() or not value)):
+            raise Permanent(
+                f"the header {name} has characters that cannot be sent",
+                hint="is there a line break or a letter with an accent in the key?",
+            )
+        lines.append(f"{name}: {value}")
+    return "\r\n".join([*lines, "", ""]).encode("ascii")
 
 
 def _port(url: str) -> int:
@@ -211,26 +212,22 @@ def _port(url: str) -> int:
     return parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def refuse_detours(status: int, header: Callable[[str], str | None]) -> None:
-    if 300 <= status < 400:
-        target = host_of(header("location") or "") or "another address"
+def _refuse_detours(answer: ModelAnswer) -> None:
+    if 300 <= answer.status < 400:
+        target = host_of(answer.header("location")) or "another address"
         raise Permanent(
             f"the provider redirects to {target}, and redirects are not followed",
             hint="set base_url to where it answers",
         )
-    if (header("content-encoding") or "identity") != "identity":
+    if (answer.header("content-encoding") or "identity") != "identity":
         raise Permanent("the provider sent a compressed answer though it was asked not to")
 
 
-def _told(error: Exception, address: str) -> str:
-    """What happened, and its innermost cause: `localhost:11434 cannot be reached: Connection refused`."""
-    from pyreqwest.exceptions import ConnectError, ConnectTimeoutError, NetworkError
+def _why(error: OSError) -> str:
+    """In the system's words, without its numbers and addresses: `Connection refused`."""
+    import ssl
 
-    details = getattr(error, "details", None) or {}
-    causes = [str(cause.get("message", "")) for cause in details.get("causes") or ()]
-    said = str(error.args[0]) if error.args else type(error).__name__
-    if isinstance(error, ConnectError | ConnectTimeoutError):
-        said = f"{address} cannot be reached"
-    elif isinstance(error, NetworkError):
-        said = f"the connection with {address} broke off"
-    return f"{said}: {causes[-1]}" if causes else said
+    if isinstance(error, ssl.SSLError):
+        return getattr(error, "verify_message", "") or str(error.reason or error).replace("_", " ").lower()
+    tried = _NUMBERED.findall(str(error))  # each address of the name, if there are several
+    return os.strerror(int(tried[0])) if tried else error.strerror or str(error)

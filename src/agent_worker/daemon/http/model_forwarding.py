@@ -13,8 +13,7 @@ import json
 import os
 from collections.abc import Iterable
 
-from agent_worker.backends.models.abortable_client import AbortableAnswer, AbortableClient
-from agent_worker.backends.models.model_client import ModelAddress, ModelAnswer
+from agent_worker.backends.models.model_client import ModelAddress, ModelAnswer, ModelClient
 from agent_worker.backends.models.passing_usage import PassingUsage
 from agent_worker.backends.programs.program import MODEL_PATH, LentModel, ToolEndpoint
 from agent_worker.core.errors import BackendFailure, Permanent
@@ -40,7 +39,7 @@ def make(entries: RunTokens) -> App:
 class _Forwarding:
     def __init__(self, entries: RunTokens) -> None:
         self._entries = entries
-        self._client = AbortableClient(os.environ, _PATIENCE)
+        self._client = ModelClient(os.environ, _PATIENCE)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -99,7 +98,7 @@ def with_key(headers: Iterable[tuple[bytes, bytes]], token: str, key: str) -> di
     return sent
 
 
-async def _answer(answer: AbortableAnswer | ModelAnswer, send: Send, entry: ToolEndpoint) -> None:
+async def _answer(answer: ModelAnswer, send: Send, entry: ToolEndpoint) -> None:
     usage = PassingUsage(streamed="text/event-stream" in answer.header("content-type"))
     headers = [(name, value) for name, value in answer.headers() if name not in _NOT_ANSWERED]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})

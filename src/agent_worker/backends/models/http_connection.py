@@ -1,0 +1,175 @@
+"""One connection to a server that speaks HTTP/1.1: one request at a time, and its answer, parsed as it comes in.
+
+A connection of our own, because a request that nobody waits for any more has to end at once, also before the first
+byte of its answer: whoever gives up calls `abort`, at any moment, and the server sees the connection close. Knows no
+proxy, no certificate and no model. Nothing is sent twice here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import httptools
+
+_HELD = 256 * 1024  # bytes of an answer that its reader has not taken; the server waits beyond that
+_LONGEST_HEAD = 128 * 1024
+_FRAMED = (b"content-length", b"transfer-encoding")
+
+
+class ConnectionBroken(Exception):
+    """The answer did not come to its end; the message says why, if anything is known."""
+
+
+class HttpConnection(asyncio.Protocol):
+    """Used for one request after the other, while `is_free` after each."""
+
+    def __init__(self, address: str = "") -> None:
+        self.address = address  #: where it leads to, if that was chosen and not left to the system
+        self.status = 0
+        self.headers: list[tuple[bytes, bytes]] = []  #: of the answer, with names in small letters
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._parser: httptools.HttpResponseParser | None = None
+        self._pieces: list[bytes] = []
+        self._held = self._head_size = 0
+        self._is_headed = self._is_whole = self._is_kept = self._is_paused = False
+        self._broken: ConnectionBroken | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._silence = self._heard = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def send(self, head: bytes, body: bytes, *, silence: float) -> None:
+        """Send a request. From now on the server may be silent for so many seconds at most."""
+        self.status, self.headers = 0, []
+        self._head_size, self._is_headed, self._is_whole = 0, False, False
+        self._parser = httptools.HttpResponseParser(self)
+        self._silence, self._heard = silence, self._loop.time()
+        self._timer = self._loop.call_later(silence, self._look)
+        self._transport.write(head + body)
+
+    async def answered(self) -> None:
+        """Wait until status and headers are known. Raises ConnectionBroken."""
+        while not self._is_headed:
+            await self._more()
+
+    async def piece(self) -> bytes | None:
+        """What has come of the body since the last piece; None at its end. Raises ConnectionBroken."""
+        while not self._pieces:
+            if self._is_whole:
+                return None
+            await self._more()
+        piece = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        self._held = 0
+        if self._is_paused:
+            self._is_paused, self._heard = False, self._loop.time()
+            self._transport.resume_reading()
+        return piece
+
+    def finish(self, now: float) -> bool:
+        """End the request. Returns whether the connection is good for another one; if not, it is closed."""
+        if self._timer:
+            self._timer.cancel()
+        self._parser, self._heard = None, now
+        self._pieces.clear()
+        if self._is_whole and self._is_kept and not self._is_paused and self.is_open:
+            return True
+        self.abort()
+        return False
+
+    @property
+    def is_open(self) -> bool:
+        return self._broken is None and not self._transport.is_closing()
+
+    def unused(self, now: float) -> float:
+        """For how many seconds nothing has happened here."""
+        return now - self._heard
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    # What the event loop tells us.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = self._loop.time()
+        if self._parser is None:  # nobody asked for that
+            return self.abort()
+        self._head_size += 0 if self._is_headed else len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._break("what it sends is not HTTP")
+        if not self._is_headed and self._head_size > _LONGEST_HEAD:
+            self._break("its headers do not end")
+        if self._held > _HELD and not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer:
+            self._timer.cancel()
+        if self._is_headed and exc is None and not any(name in _FRAMED for name, _ in self.headers):
+            self._is_whole = True  # an answer without a length ends with its connection
+        elif not self._is_whole:
+            self._break(str(exc) if exc else "the other side closed it")
+        self._is_kept = False
+        self._wake()
+
+    # What the parser tells us, while it is fed.
+
+    def on_message_begin(self) -> None:
+        if self._is_whole:  # a second answer, to a request that nobody sent
+            self._is_kept = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._is_headed:  # not what stands behind a body
+            self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        if self._is_headed or self._parser is None:
+            return
+        self.status = self._parser.get_status_code()
+        self._is_headed = self.status >= 200
+        if not self._is_headed:  # "go on", before the answer itself
+            self.headers = []
+
+    def on_body(self, body: bytes) -> None:
+        if not self._is_whole:
+            self._pieces.append(body)
+            self._held += len(body)
+
+    def on_message_complete(self) -> None:
+        if self._is_headed and self._parser is not None:
+            self._is_kept = not self._is_whole and self._parser.should_keep_alive()
+            self._is_whole = True
+
+    async def _more(self) -> None:
+        if self._broken:
+            raise self._broken
+        self._waiter = self._loop.create_future()
+        await self._waiter
+
+    def _wake(self) -> None:
+        if self._waiter and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _break(self, why: str) -> None:
+        self._broken = self._broken or ConnectionBroken(why)
+        self.abort()
+
+    def _look(self) -> None:
+        """Break off when the silence has lasted too long; what came meanwhile puts that off."""
+        now = self._loop.time()
+        if self._is_paused:  # it is we who do not listen
+            self._heard = now
+        left = self._heard + self._silence - now
+        if left > 0:
+            self._timer = self._loop.call_later(left, self._look)
+            return
+        self._break(f"it said nothing for {self._silence:g} s")
+        self._wake()
