@@ -1908,6 +1908,47 @@ BUGS = (
         Edit("_lent", "job.entry.token", "model.key"),
     ),
     bug(
+        "a request that nobody waits for any more goes on",
+        "Q10",
+        "test_a_request_ends_with_whoever_waits_for_it_before_anything_is_answered",
+        Edit("HttpConnection.finish", "self.abort()", ""),
+    ),
+    bug(
+        "what a server says unasked is kept for the next request",
+        "M1",
+        "test_what_comes_when_nobody_asked_is_not_taken_for_an_answer",
+        Edit("HttpConnection.data_received", "return self.abort()", "return"),
+    ),
+    bug(
+        "a connection on which more came than was asked for is used again",
+        "M1",
+        "test_a_connection_that_is_not_good_for_another_request_is_not_used_again",
+        Edit("HttpConnection.on_message_begin", "self._is_kept = False", "pass"),
+        Edit(
+            "HttpConnection.on_message_complete",
+            "not self._is_whole and self._parser.should_keep_alive()",
+            "self._parser.should_keep_alive()",
+        ),
+    ),
+    bug(
+        "a key with a line break in it writes headers of its own",
+        "M1",
+        "test_a_key_that_would_be_more_than_a_header_is_refused_and_not_told",
+        Edit("_head", "value.isascii() and (value.isprintable() or not value)", "True"),
+    ),
+    bug(
+        "a reader that takes its time is sent everything at once",
+        "Q10",
+        "test_a_reader_that_takes_its_time_is_not_sent_more_than_it_takes",
+        Edit("HttpConnection.data_received", "self._transport.pause_reading()", ""),
+    ),
+    bug(
+        "the server is told what the proxy asked for",
+        "M1",
+        "test_a_proxy_is_told_its_user_and_the_server_is_not",
+        Edit("proxy_headers", "server.is_told_whole_addresses", "server.proxy"),
+    ),
+    bug(
         "what a program sends as another key is passed on to the provider",
         "M1",
         "test_what_else_a_program_sends_as_a_key_does_not_reach_the_provider",

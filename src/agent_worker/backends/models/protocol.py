@@ -159,11 +159,12 @@ class Fragments:
 
 
 _TOOLSETS = 256
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))  # `dumps` would make one each time
 
 
 def encoded(value: object) -> bytes:
     """A value as JSON. Halves of characters, which no JSON text can hold, become question marks."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+    return _ENCODER.encode(value).encode(errors="replace")
 
 
 def joined(values: Iterable[object]) -> bytes:
