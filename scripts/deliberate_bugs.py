@@ -74,7 +74,7 @@ class Copy:
     def test(self, *proofs: str, at_once: int = 0, patience: float = PATIENCE) -> subprocess.CompletedProcess[str]:
         env = os.environ | {"PYTHONPATH": str(self.root / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
         base = self.root.parent / "tmp"
-        options = ["-x", "-n", str(at_once), "-p", "no:cacheprovider", f"--basetemp={base}"]
+        options = ["-x", "--workers", str(at_once), "-p", "no:cacheprovider", f"--basetemp={base}"]
         # A loop without end may swallow the exception of the other method; and a bug that hangs is noticed soon enough.
         hard = ["--timeout-method=thread", "--timeout=120"]
         return subprocess.run(

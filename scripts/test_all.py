@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 FEW = 3
 FAILED = 1  #: pytest's exit code for "tests were run, and some failed"
-TOGETHER = ("-n", "6", "--dist", "loadfile", "--no-loadscope-reorder")
+TOGETHER = ("--workers", "6")
 #: Beside the contracts, races and hosts, which take it by themselves: what has been wrong only there. `poe postgres` is
 #: the whole of it.
 ON_POSTGRESQL = (

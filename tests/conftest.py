@@ -21,9 +21,12 @@ from tests.fakes.model_server import ModelServer
 from tests.faults.report import LONG as MUCH
 from tests.needs import MISSING, STARTS_PROGRAMS, STRICT, is_strict
 from tests.postgresql import Cluster, open_cluster
+from tests.shells import nursery
 from tests.teams import Team, open_team
 
-#: Begun first, and with `--no-loadscope-reorder` in this order: one of them begun last leaves all but one worker idle.
+pytest_plugins = ["tests.workers"]
+
+#: Begun first, in this order: one of them begun last leaves all but one worker idle.
 LONG = (
     "tests/backends/programs/test_acp_programs.py",
     "tests/backends/programs/test_real_programs.py",
@@ -180,6 +183,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.reverse()
         items.sort(key=lambda item: files[file_of(item)])
     items.sort(key=lambda item: place.get(file_of(item), len(LONG)))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    config = session.config
+    if config.getoption("--workers") and config.getoption("--database") == "sqlite" and not config.option.collectonly:
+        nursery.door()  # one for all workers
 
 
 def file_of(item: pytest.Item) -> str:

@@ -772,7 +772,7 @@ BUGS = (
         "an answer that names no tool of the agent's is taken for a call",
         "Q8",
         "test_an_answer_that_speaks_of_a_call_is_an_answer",
-        Edit("_refuse_empty", "written and (written[1] or written[2] in tools)", "written"),
+        Edit("written_call", "written and (written[1] or written[2] in tools)", "written"),
     ),
     bug(
         "a model decides before it was examined",

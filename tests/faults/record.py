@@ -109,7 +109,7 @@ def _plain(row: Row) -> dict[str, Any]:
 
 def pytest_configure(config: pytest.Config) -> None:
     path = os.environ.get(VARIABLE)
-    if path and not hasattr(config, "workerinput"):  # workers send their reports to the one who writes
+    if path:
         config.pluginmanager.register(Recorder(config.rootpath, path), "recorder")
 
 

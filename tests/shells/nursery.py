@@ -26,6 +26,8 @@ KNOWN = ("PATH", "PYTHONPATH", engine.VARIABLE)  # the nursery's: our own source
 #: What is read when a process starts, by Python or by us: who wants to know what comes of it needs a fresh one.
 READ_AT_START = ("PYTHON", "LANG", "LC_", failpoints.VARIABLE)
 
+_running: list[subprocess.Popen[bytes]] = []  #: kept, also by workers, which are forks of who started it
+
 
 @cache
 def door() -> str:
@@ -41,6 +43,7 @@ def door() -> str:
             env={name: os.environ[name] for name in KNOWN if name in os.environ},
             start_new_session=True,  # Ctrl-C is for the tests
         )
+    _running.append(nursery)
 
     def close() -> None:
         assert nursery.stdin

@@ -18,6 +18,7 @@ from tests.faults.report import LONG, report
 from tests.patience import PATIENCE
 from tests.teams import open_team
 
+from agent_worker.agents.run_steps import written_call
 from agent_worker.backends.mock import says
 from agent_worker.core.clock import SystemClock
 from agent_worker.core.difference import COMPARED
@@ -308,6 +309,7 @@ def test_X9_those_who_scan_a_text_go_through_it_once(title: str) -> None:
     text = PATTERNS[title](250_000)
     find_mentions(text, ["alice", "bob"], sender="user")
     assert Redactor()(text) == text
+    assert written_call(text, ["bash"]) == ""
 
 
 def test_X9_a_difference_of_long_texts_is_not_the_smallest_one() -> None:

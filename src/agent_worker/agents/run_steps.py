@@ -332,9 +332,11 @@ class NotJoined(Exception):
         self.workspace = workspace
 
 
-#: How a model that cannot call tools, or whose server does not understand it, writes a call into its answer.
+#: How a model that cannot call tools, or whose server does not understand it, writes a call into its answer. Nothing
+#: in it is tried a second time (`*+`): an answer may be a hundred thousand brackets.
 _WRITTEN_CALL = pattern(
-    r'\W*(?:json|(tool_calls?|function))?\W*name"\s*:\s*"(\w+)"\s*,\s*"(?:arguments|parameters)"\s*:', re.IGNORECASE
+    r'\W*+(?:json|(tool_calls?|function))?\W*+name"\s*+:\s*+"(\w+)"\s*+,\s*+"(?:arguments|parameters)"\s*+:',
+    re.IGNORECASE,
 )
 
 
@@ -344,8 +346,7 @@ def _refuse_empty(reply: Reply, recorder: RunRecorder, tools: Collection[str]) -
     A call that is written out as text is no answer either: nobody made it, and nobody wants to read it. If it names no
     tool, it may be JSON that somebody asked for, unless it says itself that it is a call.
     """
-    written = _WRITTEN_CALL.match(reply.text)
-    called = written[2] if written and (written[1] or written[2] in tools) else ""
+    called = written_call(reply.text, tools)
     if recorder.has_acted or (reply.text.strip() and not called):
         return
     recorder.spent(reply.usage)
@@ -353,6 +354,12 @@ def _refuse_empty(reply: Reply, recorder: RunRecorder, tools: Collection[str]) -
         hint = "its model, or the server that runs it, cannot call tools: use another one"
         raise EmptyAnswer(f"it wrote a call of {called} as text and said nothing else", hint=hint)
     raise EmptyAnswer("its answer was empty", hint="try again, or use another model")
+
+
+def written_call(text: str, tools: Collection[str]) -> str:
+    """The tool that an answer calls in words only; empty if it does not."""
+    written = _WRITTEN_CALL.match(text)
+    return written[2] if written and (written[1] or written[2] in tools) else ""
 
 
 def _is_cancelled(error: BaseException) -> bool:

@@ -46,7 +46,6 @@ from agent_worker.core.errors import Permanent
 BOTH = ("opencode", "gemini")
 PROGRAMS = [pytest.param(name, marks=needs_program(name)) for name in BOTH]
 each_program = pytest.mark.parametrize("program", PROGRAMS)
-pytestmark = [pytest.mark.xdist_group("acp-programs")]
 
 
 @pytest.fixture(scope="module")

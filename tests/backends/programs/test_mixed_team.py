@@ -16,7 +16,6 @@ from tests.patience import eventually
 PROGRAMS = ("claude", "codex", "opencode", "gemini")
 MISSING = [name for name in PROGRAMS if not is_installed(name)]
 pytestmark = [
-    pytest.mark.xdist_group("acp-programs"),
     needs(", ".join(MISSING), there=not MISSING),
 ]
 

@@ -16,7 +16,6 @@ from tests.fakes.model_server import Step
 from tests.needs import NPM
 from tests.patience import PATIENCE
 
-pytestmark = [pytest.mark.xdist_group("programs")]
 PROGRAMS = [pytest.param(name, marks=needs_program(name)) for name in ("claude", "codex")]  # the others take 10 s each
 
 

@@ -46,7 +46,6 @@ from agent_worker.core.errors import BackendFailure, NotRunning
 INSTALLED = [name for name in ("claude", "codex") if is_installed(name)]
 PROGRAMS = [pytest.param(name, marks=needs_program(name)) for name in ("claude", "codex")]
 each_program = pytest.mark.parametrize("program", PROGRAMS)
-pytestmark = [pytest.mark.xdist_group("programs")]
 
 
 @pytest.fixture(scope="module")
