@@ -30,7 +30,8 @@ and syncs each commit, as SQLite does beside it. *starts*, *ends* and *reads* ha
 daemons that are asked questions are processes of their own. What hosts survive is in [the proof](../proof.md), rows H1
 to H11.
 
-A read takes a trip to another process for each of its statements, where SQLite's is a call. Changes of one project are
+A read takes a trip to another process, or two, where SQLite's is a call; why one of a single statement stays above the
+target is in [decision 34](../decisions/0034-postgresql-behind-the-same-door.md). Changes of one project are
 made one after another, whoever makes them: so daemons that work in one project share one queue, and here also the
 processors, and more of them answer no more; what is asked is that they do not answer less.
 """

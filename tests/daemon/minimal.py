@@ -6,6 +6,7 @@ Run as a program, it reads its settings from `MINIMAL` (JSON): fields of `Daemon
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -90,6 +91,8 @@ async def make_app(identity: Identity) -> App:
             raise Permanent("the database is from the future", hint="update agent-worker")
         case "raises":
             raise ZeroDivisionError("a bug")
+        case "full disk":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "host-id")
         case "dies":
             os._exit(9)
         case "slow":

@@ -370,6 +370,13 @@ def test_S6_a_home_that_cannot_be_written_is_explained(home: Path) -> None:
     assert str(home / "daemon.lock") in said
 
 
+def test_S6_a_disk_that_is_full_while_it_starts_is_explained(home: Path) -> None:
+    """Whichever file it writes then, such as the `host-id` of a host."""
+    code, said = refused(home, fault="full disk")
+    assert code == 2
+    assert said == f"the daemon cannot start in {home}: the disk is full: nothing was written"
+
+
 def test_a_person_reads_on_stderr_why_it_does_not_start(home: Path) -> None:
     environment = os.environ | {"AGENT_WORKER_HOME": str(home), "MINIMAL": '{"token": "null"}'}
     done = subprocess.run(COMMAND, env=environment, capture_output=True, text=True)

@@ -181,16 +181,15 @@ async def test_of_two_who_claim_an_agent_only_the_last_may_write(rivals: Rivals)
 async def test_work_that_is_cancelled_while_it_is_taken_does_not_begin(rivals: Rivals) -> None:
     """Even if whoever takes it had looked before: a row that was read is not a row that is still so."""
     agent = await rivals[0].write(agent_rows.enrol, name="alice")
-    receipt = await rivals[0].write(routing.tell_agent, agent, "hello", now=1)
-    (seen,) = await rivals[0].read(stored.instructions)
-    await rivals[1].write(commands.cancel, receipt.id, reason="no longer needed", now=2)
-
-    def begin(tx: Transaction, row: Row) -> str:
-        return queue.begin_run(tx, [row], backend="mock", model="", now=3)
-
-    await rivals[0].write(begin, seen)
-    (row,) = await rivals[0].read(stored.instructions)
-    assert (row["state"], row["attempts"]) == ("cancelled", 0)
+    for n in range(TIMES):
+        receipt = await rivals[0].write(routing.tell_agent, agent, "hello", now=n)
+        (seen,) = await rivals[0].read(stored.instructions, id=receipt.id)
+        await rivals.at_once(
+            asks(commands.cancel, receipt.id, reason="no longer needed", now=n),
+            asks(queue.begin_run, [seen], backend="mock", model="", now=n),
+        )
+        (row,) = await rivals[0].read(stored.instructions, id=receipt.id)
+        assert (row["state"], row["attempts"]) == ("cancelled", 0)
 
 
 async def workspace_with(database: ProjectDatabase, *names: str) -> tuple[Row, dict[str, str]]:

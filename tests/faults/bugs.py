@@ -2389,6 +2389,79 @@ BUGS = (
             "_begins_to_wait_does_not_wait_for_ever",
         }.items()
     ),
+    # These hold without the lock too: so that goes, and with it what else guards them.
+    *(
+        bug(name, "H8", proof, Inside("_LOCK", "for update", ""), *edits)
+        for name, proof, *edits in (
+            (
+                "who enrols an agent that another host has just enrolled gets an id of its own",
+                "test_the_same_agent_enrolled_twice_is_one",
+                Inside("enrol", "returning id", "returning :id as id"),
+            ),
+            (
+                "a key that another host has just accepted is passed over",
+                "test_the_same_key_sent_twice_is_one_message_with_one_receipt",
+                Inside("accept", ":ref, :at)", ":ref, :at) on conflict do nothing"),
+            ),
+            (
+                "a place in a queue is read before it is written",
+                "test_places_in_a_queue_are_given_once_each",
+                Inside(
+                    "next_place",
+                    "set ordered = ordered + 1",
+                    "set ordered = (select a.ordered from agent a where a.project = :project and a.id = :agent) + 1",
+                ),
+            ),
+            (
+                "two hosts put one question before the person, with numbers of their own",
+                "test_one_question_is_put_before_the_person_once",
+                Edit("ask", "_next(tx)", "hash(id) % 10**9"),
+            ),
+            (
+                "what a run adds to a count is added to what it had seen",
+                "test_of_what_is_counted_nothing_is_lost",
+                Inside(
+                    "_add",
+                    "set runs = tally.runs + :runs",
+                    """set runs = coalesce((select t.runs from tally t where t.project = :project
+                         and t.scope = :scope and t.key = :key and t.day = :day), 0) + :runs""",
+                ),
+            ),
+            (
+                "an entry of the audit whose number another host has just used is passed over",
+                "test_the_audit_of_two_writers_is_one_chain",
+                Inside("note", ":at, :seal)", ":at, :seal) on conflict do nothing"),
+            ),
+            (
+                "a workspace that another host has just opened is passed over",
+                "test_the_same_workspace_opened_twice_is_one",
+                Inside("_create", "'left', :now)", "'left', :now) on conflict do nothing"),
+            ),
+            (
+                "work that was cancelled meanwhile is begun all the same",
+                "test_work_that_is_cancelled_while_it_is_taken_does_not_begin",
+                Inside("begin_run", "and state = 'queued'", ""),
+            ),
+            (
+                "a fence that another host has replaced is good",
+                "test_of_two_who_claim_an_agent_only_the_last_may_write",
+                Inside("holds", "and owner = :owner and epoch = :epoch", ""),
+            ),
+            (
+                "a document is written on whatever is there",
+                "test_of_two_who_write_a_document_that_both_have_read_one_is_told_of_the_other",
+                Edit("revise", "(last['n'] if last else 0) != seen.n", "False"),
+                Edit("revise", "seen.n + 1", "(last['n'] if last else 0) + 1"),
+            ),
+        )
+    ),
+    bug(
+        "two hosts wake an agent for one time of its schedule",
+        "H8",
+        "test_two_hosts_that_look_at_one_schedule_wake_its_agent_once",
+        Inside("PostgresDatabase._begin", "for update", ""),
+        Edit("_queue", "queue.put(tx, order, now=micros(now), id=id)", "queue.put(tx, order, now=micros(now))"),
+    ),
     bug(
         "two hosts open a workspace that was left",
         "H8",

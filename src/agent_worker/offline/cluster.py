@@ -71,7 +71,7 @@ def play() -> Iterator[DemoStep]:
         _eventually(lambda: not is_running(victim.found))
         killed = time.monotonic()
         yield told("killed", f"kill -9 {victim.found.pid}: it has no chance to clean up")
-        _eventually(lambda: len(_hosts(survivor)) == 1)
+        yield from (told("waits", text) for text in _lease_ends(victim, survivor))
         yield told("buried", f"its lease is over: process {survivor.found.pid} takes over what it had")
         answer = _eventually(lambda: _done(survivor, project))
         yield told("answered", f"alice says, {time.monotonic() - killed:.1f} s after the kill: {answer['text']}")
@@ -106,6 +106,22 @@ def _daemon(home: Path, url: str) -> Iterator[Client]:
 def _hosts(client: Client) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = client.request("GET", "/hosts")[1]
     return found
+
+
+def _lease_ends(victim: Client, survivor: Client) -> Iterator[str]:
+    """What is waited for, every two seconds, until the others count a host as dead."""
+    said = None
+    until = time.monotonic() + PATIENCE
+    while silent := next((host for host in _hosts(survivor) if host["pid"] == victim.found.pid), None):
+        if time.monotonic() > until:
+            raise AgentWorkerError("the demo made no progress for a minute", hint="agent-worker doctor")
+        left = max(0, round(silent["lease"]))
+        if said is None:
+            yield f"process {survivor.found.pid} waits until its lease is over: it may be alive, and only cut off"
+        if said is None or said - left >= 2:
+            yield f"its lease has {left} s left"
+            said = left
+        time.sleep(0.05)
 
 
 def _who_works(clients: list[Client]) -> tuple[Client, Client]:

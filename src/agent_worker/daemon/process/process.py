@@ -29,7 +29,7 @@ from agent_worker.client import discovery
 from agent_worker.client.discovery import AlreadyRunning, DaemonFile
 from agent_worker.client.plain_http import LOGS
 from agent_worker.core.clock import SystemClock
-from agent_worker.core.errors import AgentWorkerError, BadInput, Refused
+from agent_worker.core.errors import AgentWorkerError, BadInput, Refused, trouble_of
 from agent_worker.core.ids import new_id
 from agent_worker.core.redaction import Redactor, secrets_in
 from agent_worker.daemon.http.asgi import App
@@ -224,7 +224,13 @@ class _Daemon:
 
     async def _make(self, make_app: MakeApp) -> LifespanOn:
         await self._announced.wait()
-        app = await make_app(self._identity)
+        try:
+            app = await make_app(self._identity)
+        except OSError as error:  # whichever of the files it was that a start writes
+            if (trouble := trouble_of(error)) is None:
+                raise
+            told = f"the daemon cannot start in {self._identity.home}: {trouble.message}"
+            raise Refused(told, hint=trouble.hint) from error
         life = LifespanOn(configured(app, lifespan="auto"))
         await life.startup()
         if life.should_exit:

@@ -28,13 +28,13 @@ def _table(there: Sequence[HostView]) -> Html:
 
 def _row(each: HostView) -> Html:
     overdue = each.lease <= 0
-    told = "silent: its work goes to the others" if overdue else "there"
+    told = "silent: its work goes to the others" if overdue else f"there, its lease has {each.lease:.0f} s left"
     labels = [label for label in each.labels if not label.startswith("node:")]
     here = h("span", " serves this page", class_="less") if each.here else None
     return h(
         "tr",
         h("td", h("b", each.node), f" {each.pid}", here),
-        h("td", told, class_="why" if overdue else "less", title=f"{each.lease:.0f} s of its lease were left"),
+        h("td", told, class_="why" if overdue else "less"),
         h("td", each.working, class_="number"),
         h("td", ", ".join([*each.instances, *each.agents]) or h("span", "nobody", class_="less")),
         h("td", ", ".join(labels), class_="less wide"),
