@@ -73,6 +73,25 @@ NEARLY = {
     "inbox answer 1 my own words": "inbox answer 1 'my own words'",
     "doc append @review plan.md one two": "doc append @review plan.md 'one two'",
     "--trust ask alice hi": "ask alice hi --trust",
+    "ask hi alice": "ask alice hi",
+    "ask 'how are you?' alice --trust": "ask alice 'how are you?' --trust",
+    "run hi review": "run review hi",
+    "run hi alice": "run alice hi",
+    "run review hi there --tag x -- --there": "run review 'hi there' --tag x -- --there",
+    "send alice hi there --key mine": "send alice 'hi there' --key mine",
+    "inbox answer 1 my own words --other": "inbox answer 1 'my own words' --other",
+    "doc append plan.md @review text": "doc append @review plan.md text",
+    "proposal vote 1 @review yes": "proposal vote @review 1 yes",
+    "agent memory set alice key value": "agent memory alice set key value",
+    "agent memory alice key set value": "agent memory alice set key value",
+    "agent todo add alice look": "agent todo alice add look",
+    "agent soul log alice": "agent soul alice log",
+    "runs alice": "runs --agent alice",
+    "export alice md": "export alice --format md",
+    "export md alice": "export --format md alice",
+    "settings runs_at_onc": "settings runs_at_once",
+    "schedule alice 5m": "schedule alice set 5m",
+    "schedule 5m alice": "schedule alice set 5m",
 }
 
 
@@ -81,6 +100,53 @@ def test_what_is_nearly_right_gives_the_line_that_was_meant(terminal: Terminal, 
     done = terminal.run(*shlex.split(typed))
     assert done.returncode == 2, done.stdout
     assert done.stderr.endswith(f"  hint: did you mean: agent-worker {NEARLY[typed]}\n"), done.stderr
+
+
+def test_a_channel_that_runs_is_written_to_whatever_the_order_was(terminal: Terminal) -> None:
+    terminal.says("start", "review", "--background")
+    told = terminal.run("send", "hi", "@review").stderr
+    assert told.endswith("hint: did you mean: agent-worker send @review hi\n")
+
+
+#: Typed without the workspace where only one runs, and what is answered.
+OBVIOUS = {
+    "proposal list": "no proposals yet\n",
+    "doc list": "no documents yet\n",
+    "resource list": "no resources yet\n",
+    "doc append plan.md '- one step'": "plan.md is at revision",
+    "doc read plan.md": "- one step",
+    "proposal create 'tea?' --option yes --option no --voter user": "agent-worker proposal vote @review 1 …",
+    "proposal vote 1 yes": "yes  user",
+    "proposal show 1": "proposal 1  tea?",
+    "pause": "review is paused\n",
+    "resume": "review is running\n",
+    "stop": "stopped: ",
+}
+
+
+def test_the_only_workspace_need_not_be_named(terminal: Terminal) -> None:
+    nowhere = terminal.run("doc", "list")
+    assert nowhere.stderr == "error: no workflow runs here\n  hint: agent-worker start review\n"
+    terminal.says("start", "review", "--background")
+    for typed, answered in OBVIOUS.items():
+        assert answered in terminal.says(*shlex.split(typed)), typed
+
+
+def test_where_several_run_the_line_is_offered_with_one_of_them(terminal: Terminal) -> None:
+    for tag in ("one", "two"):
+        terminal.says("start", "review", "--tag", tag, "--background")
+    told = terminal.run("doc", "read", "plan.md").stderr
+    assert told.startswith("error: which one? there are @review:")
+    assert re.search(r"hint: agent-worker doc read @review:(one|two) plan.md\n$", told)
+
+
+def test_a_setting_is_told_where_it_is_written(terminal: Terminal) -> None:
+    for typed in ("runs_at_once=3", "runs-at-once 3", "set runs_at_once 3"):
+        told = terminal.run("settings", *typed.split()).stderr
+        assert told.startswith("error: a setting is written in a file: runs_at_once: 3\n  hint: write it in ")
+        assert "settings.yaml, then restart the daemon: agent-worker stop --all\n" in told
+    assert "runs_at_once  8" in terminal.says("settings", "runs_at_once")
+    assert "or under settings: in moniro.yaml" in terminal.run("settings", "quiet_moment=3s").stderr
 
 
 def test_a_name_that_is_like_no_other_gets_the_list(terminal: Terminal) -> None:
@@ -186,6 +252,19 @@ SITUATIONS = [
     ([["agent", "todo", "alice", "add", "look"]], "agent todo alice done x"),
     ([], "agent memory alice forget nosuch"),
     ([], "schedule alice set"),
+    ([], "run --tag"),
+    ([], "agent create zed -m"),
+    ([], "schema agnet"),
+    ([], "ask alice ''"),
+    ([], "send alice ''"),
+    ([], "send ''"),
+    ([], "search ''"),
+    ([], "inbox 1"),
+    ([], "agent soul alice approve"),
+    ([], "settings nosuch=1"),
+    ([["start", "review", "--background"]], "doc read nosuch.md"),
+    ([["start", "review", "--background"]], "proposal show 99"),
+    ([["start", "review", "--background"]], "pause @review @other"),
     ([], "chat @review"),
     ([["start", "review", "--background"]], "chat @review"),
     ([], "agent soul alice lgo"),

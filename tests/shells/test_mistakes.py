@@ -41,6 +41,12 @@ MISTAKES = {
     "edit alice": ("there is no command 'edit'", "agent-worker agent edit alice"),
     "ls --foo": ("agent-worker ls has no option --foo", "agent-worker ls --help"),
     "ls --jsno": ("agent-worker ls has no option --jsno", "did you mean: agent-worker ls --json"),
+    "gc now": ("one word too many: now", "agent-worker gc --help"),
+    "ls alice bob cy": ("too many words: bob cy", "agent-worker ls --help"),
+    "schema agnet": ("'agnet' is not one of agent, workflow, project", "agent-worker schema agent"),
+    "ls --json=3": ("option '--json' does not take a value", "agent-worker ls --help"),
+    "run --tag": ("option '--tag' requires an argument", "agent-worker run --help"),
+    "inbox 1": ("there is no command '1' in agent-worker inbox", "agent-worker inbox (it shows everything)"),
     "trace": ("MESSAGE is missing: agent-worker trace MESSAGE", "agent-worker trace --help"),
     "peek alice --folow": (
         "agent-worker peek has no option --folow",
@@ -124,6 +130,26 @@ def test_a_closed_output_is_no_error(tmp_path: Path) -> None:
     line = f"{us} validate >&- && {us} nosuch 2>&-; echo $?"
     done = subprocess.run(["sh", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("2\n", "")
+
+
+def test_a_closed_input_is_an_empty_one(tmp_path: Path) -> None:
+    env = {**os.environ, "AGENT_WORKER_HOME": str(tmp_path / "home"), "AGENT_WORKER_PORT": "0"}
+    line = f"{sys.executable} -m agent_worker.cli ask alice hi <&-"
+    done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    run("stop", "--all", cwd=tmp_path, AGENT_WORKER_HOME=str(tmp_path / "home"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: there is no agent alice in this project" in done.stderr
+
+
+def test_what_an_output_of_another_encoding_cannot_show_is_a_question_mark(tmp_path: Path) -> None:
+    project = tmp_path / "✎"
+    (project / ".agents").mkdir(parents=True)
+    (project / ".agents" / "alice.yaml").write_text("backend: mock\n")
+    env = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    line = [sys.executable, "-m", "agent_worker.cli", "validate"]
+    done = subprocess.run(line, cwd=project, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"ok: 1 agent and 0 workflows in {tmp_path}/?\n"
 
 
 def test_what_comes_through_a_pipe_and_is_no_text_is_refused_before_anything_is_asked(tmp_path: Path) -> None:

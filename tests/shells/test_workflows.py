@@ -133,6 +133,17 @@ def test_a_workflow_whose_file_is_wrong_says_what_is_wrong_with_it(terminal: Ter
     assert 'did you mean "kickoff"?' in done.stderr
 
 
+@pytest.mark.parametrize("command", ["run", "start", "serve"])
+def test_a_team_with_a_script_that_cannot_be_played_is_not_started(terminal: Terminal, command: str) -> None:
+    flow = terminal.daemon.project / ".workflows" / "mute.yaml"
+    flow.write_text("agents:\n  a: { backend: mock, script: [ { again: true } ] }\nkickoff: '@a go'\n")
+    done = terminal.run(command, "mute")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "mute.yaml:2:31: agents.a.script: has nothing to play (begin it with an entry such as say:" in done.stderr
+    assert "  hint: agent-worker validate\n" in done.stderr
+    flow.unlink()
+
+
 def test_several_instances_run_at_once_and_are_stopped_by_their_tags(terminal: Terminal) -> None:
     for tag in ("a", "b"):
         terminal.says("start", "echo", "--instance", tag, "--", "-t", tag)

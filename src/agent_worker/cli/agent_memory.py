@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -11,9 +10,8 @@ import click
 from agent_worker.cli.call import agents, call, here, part, run_ids
 from agent_worker.cli.output import as_json_option, echo, tell, tell_json, tell_table
 from agent_worker.cli.prose import tell_text
-from agent_worker.cli.typed import TextCommand
+from agent_worker.cli.typed import TextCommand, wrong_words
 from agent_worker.core.errors import BadInput, NotFound
-from agent_worker.core.suggestion import slip_of
 from agent_worker.core.text import clean
 
 _DEEPEST = 8  # levels of a tree that are drawn as such
@@ -66,9 +64,7 @@ def memory(
         case ("forget", key):
             tell(call("PUT", path, key=key, value="", project=here()), as_json, agent=name, key=key)
         case _:
-            raise _wrong_words(
-                f"agent memory {name}", words, {1: "get", 2: "set"}, "get KEY, set KEY VALUE, forget KEY"
-            )
+            raise wrong_words(f"agent memory {name}", words, {1: "get", 2: "set"}, "get KEY, set KEY VALUE, forget KEY")
 
 
 def _tell_round(name: str, made: dict[str, Any], as_json: bool) -> None:
@@ -119,31 +115,6 @@ def _show_entries(name: str, key: str, entries: list[dict[str, Any]], as_json: b
         return tell_json(found)
     for each in found:
         echo(clean(each["value"]))
-
-
-def _wrong_words(command: str, words: tuple[str, ...], meant: dict[int, str], forms: str) -> BadInput:
-    """The error for words that fit none of the `forms`. If only the verb is missing, it is the one that takes so many
-    words."""
-    verbs = [form.split()[0] for form in forms.split(", ")]
-    if words[0] in verbs:
-        form = next(form for form in forms.split(", ") if form.startswith(words[0]))
-        return BadInput(f"that is not how {words[0]} is typed", hint=f"agent-worker {command} {_filled(form, words)}")
-    what = f"say what to do: {forms}"
-    if slip := slip_of(words[0], verbs):
-        return BadInput(what, hint=f"did you mean: agent-worker {command} {shlex.join([slip.meant, *words[1:]])}")
-    if verb := meant.get(len(words)):
-        return BadInput(what, hint=f"agent-worker {command} {verb} {shlex.join(words)}")
-    return BadInput(what, hint=f"agent-worker {command} {_filled(forms.partition(', ')[0], ())}")
-
-
-def _filled(form: str, words: Sequence[str]) -> str:
-    """`set KEY VALUE` with as many words as were typed; words too many were one text."""
-    verb, *places = form.split()
-    given = [] if places[-1:] == ["NUMBER"] else list(words[1:])  # what was typed is none
-    last = [" ".join(given[len(places) - 1 :])] if places and len(given) >= len(places) else []
-    filled = [*given[: len(places) - 1], *last] if places else []
-    more = ["1" if place == "NUMBER" else "…" for place in places[len(filled) :]]
-    return shlex.join([verb, *filled, *more]).replace("'…'", '"…"')
 
 
 @click.command()
@@ -214,7 +185,7 @@ def notes(name: str, words: tuple[str, ...], as_json: bool) -> None:
             text = call("GET", f"{path}/{part(note)}", project=here())
             tell_json(text) if as_json else tell_text(text)
         case _:
-            raise _wrong_words(f"agent notes {name}", words, {}, "add TEXT")
+            raise wrong_words(f"agent notes {name}", words, {}, "add TEXT")
 
 
 @click.command(cls=TextCommand)
@@ -232,7 +203,7 @@ def todo(name: str, words: tuple[str, ...], as_json: bool) -> None:
         case ("done", number) if number.isdecimal():
             found = call("DELETE", f"{path}/{number}", project=here())
         case _:
-            raise _wrong_words(f"agent todo {name}", words, {}, "add TEXT, done NUMBER")
+            raise wrong_words(f"agent todo {name}", words, {}, "add TEXT, done NUMBER")
     if as_json:
         return tell_json(found)
     for item in found:

@@ -52,7 +52,10 @@ def ask(address: str, message: str, wait: bool, as_json: bool) -> None:
     it waits for you and nobody is at the terminal.
     """
     _refuse_channel(address)
-    events = _asked(address, _with_pipe(message), leaves=not wait and not Console().is_attended)
+    text = _with_pipe(message)
+    if not text.strip():
+        raise BadInput(f"what should I ask {address}?", hint=f'agent-worker ask {address} "…"')
+    events = _asked(address, text, leaves=not wait and not Console().is_attended)
     with kept_if_it_ends(f"agent-worker peek {address}"):
         final = _as_json(events) if as_json else _answer(address, events)
     sys.exit(exit_code(final))

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import click
 
-from agent_worker.cli.call import call, here, instances, part, resource_ids
+from agent_worker.cli.call import call, here, part, resource_ids
 from agent_worker.cli.output import as_json_option, echo, tell_json, tell_table
 from agent_worker.cli.prose import tell_text
-from agent_worker.cli.typed import TextCommand, read_input
+from agent_worker.cli.typed import WorkspaceCommand, read_input, workspace_argument
 from agent_worker.core.text import clean
 
 
 @click.group()
 def doc() -> None:
-    """List, read and write the documents of a workspace."""
+    """List, read and write the documents of a workspace.
+
+    Without @WORKFLOW, of the only one that runs.
+    """
 
 
-@doc.command("list")
-@click.argument("workflow", shell_complete=instances)
+@doc.command("list", cls=WorkspaceCommand)
+@workspace_argument
 @as_json_option
 def list_(workflow: str, as_json: bool) -> None:
     """List the documents of @WORKFLOW."""
@@ -25,8 +28,8 @@ def list_(workflow: str, as_json: bool) -> None:
     tell_json(names) if as_json else echo("\n".join(map(clean, names)) or "no documents yet")
 
 
-@doc.command()
-@click.argument("workflow", shell_complete=instances)
+@doc.command(cls=WorkspaceCommand)
+@workspace_argument
 @click.argument("name", required=False)
 @as_json_option
 def read(workflow: str, name: str | None, as_json: bool) -> None:
@@ -37,8 +40,8 @@ def read(workflow: str, name: str | None, as_json: bool) -> None:
     tell_json(found) if as_json else tell_text(found["text"])
 
 
-@doc.command(cls=TextCommand)
-@click.argument("workflow", shell_complete=instances)
+@doc.command(cls=WorkspaceCommand)
+@workspace_argument
 @click.argument("name")
 @click.argument("text")
 @click.option("--revision", help="The revision to replace; without it, a new document is made.")
@@ -49,8 +52,8 @@ def write(workflow: str, name: str, text: str, revision: str | None, as_json: bo
     tell_json(found) if as_json else echo(f"{clean(found['name'])} is at revision {found['revision'][:12]}")
 
 
-@doc.command(cls=TextCommand)
-@click.argument("workflow", shell_complete=instances)
+@doc.command(cls=WorkspaceCommand)
+@workspace_argument
 @click.argument("name")
 @click.argument("text")
 @as_json_option
@@ -60,8 +63,8 @@ def append(workflow: str, name: str, text: str, as_json: bool) -> None:
     tell_json(found) if as_json else echo(f"{clean(found['name'])} is at revision {found['revision'][:12]}")
 
 
-@doc.command()
-@click.argument("workflow", shell_complete=instances)
+@doc.command(cls=WorkspaceCommand)
+@workspace_argument
 @as_json_option
 def suggestions(workflow: str, as_json: bool) -> None:
     """List what members suggest to the owner of the documents of @WORKFLOW, by number."""
@@ -72,8 +75,8 @@ def suggestions(workflow: str, as_json: bool) -> None:
     tell_table(("number", "who", "document", "suggests"), rows, empty="nothing is suggested")
 
 
-@doc.command()
-@click.argument("workflow", shell_complete=instances)
+@doc.command(cls=WorkspaceCommand)
+@workspace_argument
 @click.argument("number", type=int)
 @as_json_option
 def apply(workflow: str, number: int, as_json: bool) -> None:
@@ -81,8 +84,8 @@ def apply(workflow: str, number: int, as_json: bool) -> None:
     _decide(workflow, number, "apply", as_json)
 
 
-@doc.command()
-@click.argument("workflow", shell_complete=instances)
+@doc.command(cls=WorkspaceCommand)
+@workspace_argument
 @click.argument("number", type=int)
 @as_json_option
 def refuse(workflow: str, number: int, as_json: bool) -> None:
@@ -97,11 +100,14 @@ def _decide(workflow: str, number: int, verdict: str, as_json: bool) -> None:
 
 @click.group()
 def resource() -> None:
-    """List and read the large texts that messages of a workspace refer to."""
+    """List and read the large texts that messages of a workspace refer to.
+
+    Without @WORKFLOW, of the only one that runs.
+    """
 
 
-@resource.command("list")
-@click.argument("workflow", shell_complete=instances)
+@resource.command("list", cls=WorkspaceCommand)
+@workspace_argument
 @as_json_option
 def resources(workflow: str, as_json: bool) -> None:
     """List the resources of @WORKFLOW, each with the beginning of its id."""
@@ -112,8 +118,8 @@ def resources(workflow: str, as_json: bool) -> None:
     tell_table(("id", "bytes", "begins with"), rows, empty="no resources yet")
 
 
-@resource.command("read")
-@click.argument("workflow", shell_complete=instances)
+@resource.command("read", cls=WorkspaceCommand)
+@workspace_argument
 @click.argument("id", shell_complete=resource_ids)
 @as_json_option
 def read_resource(workflow: str, id: str, as_json: bool) -> None:

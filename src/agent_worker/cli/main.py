@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -152,7 +153,7 @@ def main() -> None:
         from agent_worker.cli.mistakes import explained
         from agent_worker.cli.output import complain
 
-        complain(explained(error))
+        complain(explained(error, cli))
         sys.exit(error.exit_code)
     except AgentWorkerError as error:
         from agent_worker.cli.mistakes import pointed
@@ -182,9 +183,16 @@ def main() -> None:
 
 
 def _open_what_is_closed() -> None:
-    """Open /dev/null in place of an output that was closed (`>&-`): whoever closed it does not want to see it."""
+    """Open /dev/null in place of what was closed (`>&-`, `<&-`): whoever closed it wants to see, or say, nothing.
+
+    What a terminal of another encoding than UTF-8 cannot show is shown as a question mark.
+    """
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for output in (sys.stdout, sys.stderr):
+        if isinstance(output, io.TextIOWrapper) and output.errors == "strict":
+            output.reconfigure(errors="replace")
 
 
 def _is_somewhere() -> bool:

@@ -13,6 +13,7 @@ from agent_worker.cli.approval import trust_option
 from agent_worker.cli.call import ServerEvent, addresses, call, here, part, stream, work_ids
 from agent_worker.cli.output import as_json_option, echo, for_people, paint, tell_json, terminal_columns
 from agent_worker.cli.typed import TextCommand, addressed, only_target, read_input
+from agent_worker.core.errors import BadInput
 from agent_worker.core.ids import new_id
 from agent_worker.core.states import told
 from agent_worker.core.text import clean
@@ -116,6 +117,8 @@ def search(question: tuple[str, ...], at: str | None, limit: int, as_json: bool)
 
     First in channels and documents, then in what agents remember, have noted and were told, then in runs.
     """
+    if not "".join(question).strip():
+        raise BadInput("what should I look for?", hint='agent-worker search "…"')
     where = f"@{at.removeprefix('@')}" if at else None
     found = call("GET", "/search", query=" ".join(question), at=where, limit=limit, project=here())
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 import sys
@@ -9,7 +10,8 @@ from collections.abc import Iterable, Sequence
 
 import click
 
-from agent_worker.cli.call import is_answered
+from agent_worker.cli.call import call, here, is_answered
+from agent_worker.core.address import canonical
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Slip
 from agent_worker.core.suggestion import slip_of
 
@@ -75,6 +77,8 @@ LISTED_BY = {
     "resource": "resource list {}",
     "schedule": "schedule list",
 }
+#: Those of them that begin with a workspace, which need not be typed.
+_MAY_BE_LEFT_OUT = ("doc", "proposal", "resource")
 
 
 #: Commands that take a team as well as an agent, so that `@` before its name is all that is missing.
@@ -88,18 +92,42 @@ def pointed(error: AgentWorkerError, typed: Sequence[str]) -> AgentWorkerError:
     """
     if error.slip and error.slip.meant.startswith("@") and typed[:1] and typed[0] not in _TAKES_TEAMS:
         return type(error)(error.message, hint=f"agent-worker status {error.slip.meant}", slip=error.slip)
+    if swapped := _swapped(error, typed):
+        return type(error)(error.message, hint=f"did you mean: agent-worker {swapped}", slip=error.slip)
     if error.slip and (again := _again(error.slip, typed)):
         return type(error)(error.message, hint=f"did you mean: agent-worker {again}", slip=error.slip)
     if not isinstance(error, NotFound) or "agent-worker" in error.hint:
         return error
     words = [word for word in typed if not word.startswith("-")]
     listing = LISTED_BY.get(" ".join(words[:2])) or LISTED_BY.get(" ".join(words[:1]))
-    if listing and ("{}" not in listing or words[2:]):
+    if listing and listing.startswith(_MAY_BE_LEFT_OUT):
+        command = listing.format(*words[2:3] if words[2:3] and words[2].startswith("@") else [""]).rstrip()
+    elif listing and ("{}" not in listing or words[2:]):
         command = listing.format(*words[2:3])
     else:
         command = " ".join([*words[:1], "--help"])
     said = f"{error.hint}; see " if error.hint else ""
     return NotFound(error.message, hint=f"{said}agent-worker {command}")
+
+
+def _swapped(error: AgentWorkerError, typed: Sequence[str]) -> str:
+    """The line that was typed, with the address before the message: `ask hi zoe` is `ask zoe hi`."""
+    if not isinstance(error, NotFound | BadInput) or typed[:1] not in (["send"], ["ask"], ["run"]):
+        return ""
+    match [at for at, word in enumerate(typed) if at and not word.startswith("-")]:
+        case [first, second] if typed[first] in error.message and _is_there(typed[second], to_run=typed[0] == "run"):
+            words = list(typed)
+            words[first], words[second] = words[second], words[first]
+            line = shlex.join(words)
+            return line if len(line) <= _REPEATED else f"{shlex.join(words[:second])} …"
+    return ""
+
+
+def _is_there(name: str, *, to_run: bool) -> bool:
+    """Whether an agent, a channel or a workflow is called this."""
+    paths = ["/agents", "/workflows" if to_run else "/instances"]
+    known = [one["name"] for path in paths for one in call("GET", path, project=here())]
+    return canonical(name.rpartition("@")[2], known) is not None
 
 
 def _again(slip: Slip, typed: Sequence[str]) -> str:
@@ -125,11 +153,12 @@ def unforeseen(error: Exception) -> AgentWorkerError:
     return AgentWorkerError(f"this should not have happened: {what}", hint=hint)
 
 
-def explained(error: click.ClickException) -> BadInput:
-    """A mistake that click found, in our words."""
+def explained(error: click.ClickException, cli: click.Command) -> BadInput:
+    """A mistake that click found in what was typed for `cli`, in our words."""
     ctx = error.ctx if isinstance(error, click.UsageError) else None
-    if ctx is None:
-        return BadInput(error.format_message())
+    if ctx is None:  # so it is for an option whose value is missing, or is not wanted
+        said = error.format_message().rstrip(".")
+        return BadInput(f"{said[:1].lower()}{said[1:]}", hint=f"{_command_typed(cli)} --help")
     match error:
         case click.exceptions.NoSuchCommand():
             return _unknown_command(ctx, error.command_name)
@@ -139,10 +168,49 @@ def explained(error: click.ClickException) -> BadInput:
             missing = error.param.make_metavar(ctx) if isinstance(error.param, click.Argument) else ""
             told = f"{missing.strip('[].')} is missing" if missing else error.format_message().rstrip(".")
             return BadInput(f"{told}{_usage(ctx)}", hint=f"{ctx.command_path} --help")
+        case click.BadParameter(param=click.Parameter(type=click.Choice() as known)):
+            return _not_one_of(ctx, error, known)
     if line := _in_quotes(ctx):
         return BadInput("a text of several words is written in quotes", hint=f"did you mean: {line}")
+    if extra := re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", error.format_message()):
+        told = f"{'too many words' if ' ' in extra[1] else 'one word too many'}: {extra[1]}"
+        told += f" ({usage.removeprefix(': ')})" if (usage := _usage(ctx)) else ""
+        return BadInput(told, hint=_as_option(ctx, extra[1]) or f"{ctx.command_path} --help")
     said = re.sub(r"is not a valid integer( range)?", "is not a whole number", error.format_message().rstrip("."))
     return BadInput(f"{said[:1].lower()}{said[1:]}{_usage(ctx)}", hint=f"{ctx.command_path} --help")
+
+
+def _command_typed(cli: click.Command) -> str:
+    """The command that was typed, without what follows it."""
+    command, path = cli, ["agent-worker"]
+    for word in sys.argv[1:]:
+        found = command.get_command(click.Context(command), word) if isinstance(command, click.Group) else None
+        if found is None:
+            break
+        command = found
+        path.append(word)
+    return " ".join(path)
+
+
+def _not_one_of(ctx: click.Context, error: click.BadParameter, known: click.Choice[str]) -> BadInput:
+    """The error for a word where only a few are possible."""
+    choices = [str(each) for each in known.choices]
+    found = re.search(r"'([^']*)' is not one of", error.format_message())
+    told = f"{found[0] if found else 'it must be one of'} {', '.join(choices)}"
+    typed, meant = (found[1], nearest(found[1], choices) or choices[0]) if found else ("", choices[0])
+    line = shlex.join(["agent-worker", *(meant if word == typed else word for word in sys.argv[1:])])
+    return BadInput(told, hint=line if typed in sys.argv and len(line) <= _REPEATED else f"{ctx.command_path} --help")
+
+
+def _as_option(ctx: click.Context, extra: str) -> str:
+    """The line that was typed, with a word that is too much as the value of an option; '' if none takes it."""
+    for word, each in itertools.product([extra, *ctx.params.values()], ctx.command.params):
+        takes = word in each.type.choices if isinstance(each.type, click.Choice) else each.name == "agent"
+        if isinstance(each, click.Option) and takes and word in sys.argv and each.opts[0] not in sys.argv:
+            at = sys.argv.index(word)
+            line = shlex.join(["agent-worker", *sys.argv[1:at], each.opts[0], *sys.argv[at:]])
+            return f"did you mean: {line}" if len(line) <= _REPEATED else ""
+    return ""
 
 
 def _in_quotes(ctx: click.Context) -> str:
@@ -152,10 +220,27 @@ def _in_quotes(ctx: click.Context) -> str:
     if last not in _TEXTS or not (begins := ctx.params.get(last)) or begins not in sys.argv:
         return ""
     at = sys.argv.index(begins)
-    if any(word.startswith("-") for word in sys.argv[at:]):
-        return ""
-    line = shlex.join(["agent-worker", *sys.argv[1:at], " ".join(sys.argv[at:])])
+    texts = list(itertools.takewhile(lambda word: not word.startswith("-"), sys.argv[at:]))
+    line = in_quotes(texts)
     return line if len(line) <= _REPEATED else ""
+
+
+def in_quotes(texts: Sequence[str], *, before: Sequence[str] = ()) -> str:
+    """The line that was typed, with these words in it as one text, and its options where they were.
+
+    `before` are words that were typed earlier.
+    """
+    line, left, skip = ["agent-worker"], list(texts), list(before)
+    for word in sys.argv[1:]:
+        if skip and word == skip[0]:
+            line.append(skip.pop(0))
+        elif skip or not left or word != left[0]:
+            line.append(word)
+        else:
+            left.pop(0)
+            if len(left) + 1 == len(texts):
+                line.append(" ".join(texts))
+    return shlex.join(line)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -175,6 +260,8 @@ def _unknown_command(ctx: click.Context, name: str) -> BadInput:
     } | CALLED_OTHERWISE.get(ctx.command_path, {})
     if name == "help" and (rest := _behind(name)):
         hint = f"{ctx.command_path}{rest} --help"
+    elif name.isdecimal() and ctx.info_name == "inbox":
+        hint = f"{ctx.command_path} (it shows everything)"
     elif name in otherwise:
         hint = otherwise[name] + (" (it shows everything)" if otherwise[name] == ctx.command_path else _behind(name))
     elif elsewhere := _on_top(ctx, name):

@@ -6,18 +6,22 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.call import call, here, instances
+from agent_worker.cli.call import call, here
 from agent_worker.cli.output import ago, as_json_option, echo, paint, tell_json, tell_table
+from agent_worker.cli.typed import WorkspaceCommand, workspace_argument
 from agent_worker.core.text import clean
 
 
 @click.group()
 def proposal() -> None:
-    """Put questions to a team's vote, and cast your own."""
+    """Put questions to a team's vote, and cast your own.
+
+    Without @WORKFLOW, in the only one that runs.
+    """
 
 
-@proposal.command("list")
-@click.argument("workflow", shell_complete=instances)
+@proposal.command("list", cls=WorkspaceCommand)
+@workspace_argument
 @click.option("--open", "only_open", is_flag=True, help="Only those that can be voted on.")
 @as_json_option
 def list_(workflow: str, only_open: bool, as_json: bool) -> None:
@@ -29,8 +33,8 @@ def list_(workflow: str, only_open: bool, as_json: bool) -> None:
     tell_table(("no", "state", "votes", "outcome", "question"), rows, empty="no proposals yet")
 
 
-@proposal.command()
-@click.argument("workflow", shell_complete=instances)
+@proposal.command(cls=WorkspaceCommand)
+@workspace_argument
 @click.argument("number", type=int)
 @as_json_option
 def show(workflow: str, number: int, as_json: bool) -> None:
@@ -38,8 +42,8 @@ def show(workflow: str, number: int, as_json: bool) -> None:
     _tell(call("GET", f"/proposals/{number}", at=workflow, project=here()), workflow, as_json)
 
 
-@proposal.command()
-@click.argument("workflow", shell_complete=instances)
+@proposal.command(cls=WorkspaceCommand)
+@workspace_argument
 @click.argument("question")
 @click.option("--option", "options", multiple=True, help="An option to vote for; give it twice or more.")
 @click.option(
@@ -68,8 +72,8 @@ def create(workflow: str, as_json: bool, **asked: Any) -> None:
     _tell(call("POST", "/proposals", at=workflow, project=here(), **asked), workflow, as_json)
 
 
-@proposal.command()
-@click.argument("workflow", shell_complete=instances)
+@proposal.command(cls=WorkspaceCommand)
+@workspace_argument
 @click.argument("number", type=int)
 @click.argument("choice")
 @click.option("--reason", default="", help="Why; the team can read it.")
@@ -83,8 +87,8 @@ def vote(workflow: str, number: int, choice: str, reason: str, as_json: bool) ->
     _tell(found, workflow, as_json)
 
 
-@proposal.command()
-@click.argument("workflow", shell_complete=instances)
+@proposal.command(cls=WorkspaceCommand)
+@workspace_argument
 @click.argument("number", type=int)
 @as_json_option
 def approve(workflow: str, number: int, as_json: bool) -> None:
@@ -92,8 +96,8 @@ def approve(workflow: str, number: int, as_json: bool) -> None:
     _tell(call("POST", f"/proposals/{number}/approval", at=workflow, project=here()), workflow, as_json)
 
 
-@proposal.command()
-@click.argument("workflow", shell_complete=instances)
+@proposal.command(cls=WorkspaceCommand)
+@workspace_argument
 @click.argument("number", type=int)
 @click.argument("reason", default="")
 @as_json_option
@@ -102,8 +106,8 @@ def veto(workflow: str, number: int, reason: str, as_json: bool) -> None:
     _tell(call("POST", f"/proposals/{number}/veto", at=workflow, reason=reason, project=here()), workflow, as_json)
 
 
-@proposal.command()
-@click.argument("workflow", shell_complete=instances)
+@proposal.command(cls=WorkspaceCommand)
+@workspace_argument
 @click.argument("number", type=int)
 @click.argument("reason", default="")
 @as_json_option
@@ -125,9 +129,11 @@ def _tell(found: dict[str, Any], workflow: str, as_json: bool) -> None:
     if found["state"] == "open":
         waits = ", ".join(found["missing"]) or "nobody"
         echo(clean(f"  not voted: {waits}; time is up {ago(found['expires_at'])}"))
-        echo(paint(clean(f"  agent-worker proposal vote {workflow} {number} …"), "bright_black"))
+        if "user" in (*found["missing"], *voted):
+            echo(paint(clean(f"  agent-worker proposal vote {workflow} {number} …"), "bright_black"))
     else:
-        echo(f"  {found['state']}: {clean(found['result'])}")
+        said = found["result"].removeprefix(f"{found['state']}: ")
+        echo(f"  {found['state']}: {clean(said)}")
 
 
 def _counts(found: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from agent_worker.cli.call import ServerEvent, call, here, instances, kept_if_it
 from agent_worker.cli.console import LIMIT, WAITS, Console, wait_option
 from agent_worker.cli.conversation import chat_in_channel, exit_code, run_agent, tell_waiting
 from agent_worker.cli.live import LiveView, decision_lines, follow, summary_line
+from agent_worker.cli.mistakes import in_quotes
 from agent_worker.cli.output import as_json_option, echo, is_json_option, paint_state, tell, tell_json
 from agent_worker.cli.params import read_params
 from agent_worker.cli.typed import running
@@ -221,7 +222,7 @@ def stop(target: str | None, everything: bool, as_json: bool) -> None:
         client.request("POST", "/shutdown", {})
         return tell("the daemon is stopping", as_json)
     if target is None:
-        target = _only_running()
+        target = _only_running("stop")
     if target.startswith("@"):
         try:
             summary = call("DELETE", f"/workflows/{part(target[1:])}", project=here())
@@ -232,29 +233,36 @@ def stop(target: str | None, everything: bool, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("target", shell_complete=instances)
+@click.argument("target", required=False, shell_complete=instances)
 @as_json_option
-def pause(target: str, as_json: bool) -> None:
-    """Pause TARGET (@review, alice, or alice@review): its work waits until `resume`."""
-    _set(target, "pause", as_json)
+def pause(target: str | None, as_json: bool) -> None:
+    """Pause TARGET (@review, alice, or alice@review): its work waits until `resume`.
+
+    Without TARGET, the only running workflow.
+    """
+    _set(target or _only_running("pause"), "pause", as_json)
 
 
 @click.command()
-@click.argument("target", shell_complete=instances)
+@click.argument("target", required=False, shell_complete=instances)
 @as_json_option
-def resume(target: str, as_json: bool) -> None:
-    """Resume TARGET (@review, alice, or alice@review); what a limit stopped gets a new allowance."""
-    _set(target, "resume", as_json)
+def resume(target: str | None, as_json: bool) -> None:
+    """Resume TARGET (@review, alice, or alice@review); what a limit stopped gets a new allowance.
+
+    Without TARGET, the only running workflow.
+    """
+    _set(target or _only_running("resume"), "resume", as_json)
 
 
-def _only_running() -> str:
+def _only_running(action: str) -> str:
     names = [f"@{one['name']}" for one in running()]
     if len(names) == 1:
         return names[0]
-    everything = "everything: agent-worker stop --all"
+    everything = "everything: agent-worker stop --all" if action == "stop" else ""
     if not names:
-        raise BadInput("no workflow is running here", hint=everything)
-    raise BadInput(f"which one? {', '.join(names)} are running", hint=f"agent-worker stop {names[0]}; {everything}")
+        raise BadInput("no workflow is running here", hint=everything or "agent-worker ls")
+    line = f"agent-worker {action} {names[0]}"
+    raise BadInput(f"which one? {', '.join(names)} are running", hint="; ".join(filter(None, [line, everything])))
 
 
 def _set(target: str, action: str, as_json: bool) -> None:
@@ -298,7 +306,8 @@ def _tagged(workflow: str, tag: str) -> tuple[str, str]:
     if not written or "/" in workflow or workflow.endswith((".yaml", ".yml")):
         return workflow, tag
     if tag not in (MAIN, written):
-        raise BadInput(f"you gave two tags: {written} and {tag}", hint=f"agent-worker run {name} --tag {tag}")
+        command = click.get_current_context().command_path
+        raise BadInput(f"you gave two tags: {written} and {tag}", hint=f"{command} {name} --tag {tag}")
     return name, written
 
 
@@ -306,9 +315,10 @@ def _split(target: str, rest: tuple[str, ...]) -> tuple[str | None, list[str]]:
     """A message, then parameters: whatever begins with a dash is a parameter."""
     texts = list(takewhile(lambda word: not word.startswith("-"), rest))
     if len(texts) > 1:
-        command = click.get_current_context().command_path
-        line = f"{command} {shlex.join([target, ' '.join(texts), *rest[len(texts) :]])}"
-        raise BadInput("a text of several words is written in quotes", hint=f"did you mean: {line}")
+        raise BadInput(
+            "a text of several words is written in quotes",
+            hint=f"did you mean: {in_quotes(texts, before=[target] if target in sys.argv else [])}",
+        )
     return (texts[0] if texts else None), list(rest[len(texts) :])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from typing import Any
 
 import click
@@ -32,6 +33,10 @@ class _EitherWay(click.Group):
             args = [rest[0], target, *rest[1:]]
         elif all(word.startswith("-") for word in rest) and not nearest(target, self.commands):
             args = ["get", *args]
+        elif rest and target not in self.commands and not nearest(target, self.commands) and not ctx.resilient_parsing:
+            whom, when = (rest[0], [target, *rest[1:]]) if target[:1].isdigit() else (target, rest)
+            line = shlex.join(["agent-worker", "schedule", whom, "set", *when])
+            raise BadInput("say what to do: set, get or clear", hint=f"did you mean: {line}")
         return super().resolve_command(ctx, args)
 
 

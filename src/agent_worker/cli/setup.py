@@ -195,10 +195,16 @@ def _keys() -> Check:
 
     try:
         found = call("GET", "/keys", project=here()) if find() else keys_of_a_start()
+        waits = [item for item in call("GET", "/inbox", project=here()) if item["kind"] == "key"] if find() else []
     except AgentWorkerError as error:
         return "keys", False, error.message, error.hint
+    there = [told(each) for each in found]
+    if waits:
+        wanted = [f"agent-worker key set {each['remedy'].removeprefix('key ')}" for each in waits]
+        missing = [each["text"].removesuffix(f": {line}") for each, line in zip(waits, wanted, strict=True)]
+        return "keys", False, "; ".join([*missing, *there]), wanted[0]
     none = "none; mock agents need none (agent-worker key set anthropic)"
-    return "keys", True, "; ".join(map(told, found)) or none, ""
+    return "keys", True, "; ".join(there) or none, ""
 
 
 def _programs() -> list[Check]:

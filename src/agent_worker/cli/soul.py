@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 import click
 
 from agent_worker.cli.call import agents, call, here, part
 from agent_worker.cli.output import as_json_option, echo, paint, tell_json, tell_table
-from agent_worker.cli.typed import TextCommand
+from agent_worker.cli.typed import TextCommand, wrong_words
 from agent_worker.core.errors import BadInput
-from agent_worker.core.suggestion import slip_of
 from agent_worker.core.text import clean
 
-FORMS = "log, diff N, proposals, approve ID, reject ID [REASON], rollback N, drift"
+FORMS = "log, diff NUMBER, proposals, approve ID, reject ID [REASON], rollback NUMBER, drift"
 
 
 @click.command(cls=TextCommand)
@@ -44,16 +42,10 @@ def soul(name: str, words: tuple[str, ...], as_json: bool) -> None:
             echo(f"the soul of {clean(name)} is back to that of version {number}, as version {found['version']}")
         case ("drift",):
             _drift(call("GET", f"{path}/drift", project=here()), as_json)
+        case ("approve" | "reject",):
+            raise BadInput("which proposal?", hint=f"agent-worker agent soul {name} proposals")
         case _:
-            forms = {form.split()[0]: form for form in FORMS.split(", ")}
-            if words[0] not in forms and (slip := slip_of(words[0], forms)):
-                line = shlex.join(["agent-worker", "agent", "soul", name, slip.meant, *words[1:]])
-                raise BadInput(f"say what to do: {FORMS}", hint=f"did you mean: {line}")
-            known = forms.get(words[0], "")
-            raise BadInput(
-                f"that is not how to type {words[0]}" if known else f"say what to do: {FORMS}",
-                hint=f"agent-worker agent soul {name} {known or 'log'}",
-            )
+            raise wrong_words(f"agent soul {name}", words, {}, FORMS)
 
 
 def _show(name: str, found: dict[str, Any], as_json: bool) -> None:

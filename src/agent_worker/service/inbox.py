@@ -45,7 +45,7 @@ class Item:
     count: int = 1  #: how many failures are shown as this one: they say the same
     run: str = ""  #: that asks, of a question or an approval
     reason: str = ""  #: what the agent said as it asked
-    remedy: str = ""  #: what mends a failure, as that of a run
+    remedy: str = ""  #: what mends it, of a failure (as that of its run) or a missing key
     limit: str = ""  #: the one that was reached, as files call it: turns or usd of a workflow, usd_per_day of an agent
     allowed: float = 0  #: by that limit
 
@@ -212,7 +212,7 @@ def _item(tx: Transaction, row: Row) -> Item:
         options=details.get("options", []),
         tool=details.get("tool", ""),
         arguments=details.get("arguments", {}),
-        remedy=details.get("remedy", ""),
+        remedy=f"key {row['ref']}" if row["kind"] == "key" else details.get("remedy", ""),
         limit=details.get("limit", ""),
         allowed=details.get("number", 0),
     )

@@ -62,6 +62,21 @@ def wrong_in_project(project: ProjectFiles) -> list[Problem]:
     return found
 
 
+def unplayable_in(workflow: WorkflowDefinition, file: Path, project: ProjectFiles) -> list[Problem]:
+    """The scripts of its mock members that cannot be played: such a team is not started at all."""
+    own, of_agents = list[Broken](), list[Problem]()
+    for name, member in workflow.agents.items():
+        ref = canonical(member.ref, project.agents) if isinstance(member, RefMember) else None
+        if isinstance(member, InlineMember):
+            own += [broken.below("agents", name) for broken in _of_script(member)]
+        elif ref and member.script is not None:
+            merged = member.applied_to(project.agents[ref])
+            own += [broken.below("agents", name) for broken in _of_script(merged)]
+        elif ref and ref in project.agent_files:
+            of_agents += _located(project.agent_files[ref], project.root, list(_of_script(project.agents[ref])), None)
+    return [*_located(file, project.root, own, None), *of_agents]
+
+
 def _located(file: Path, root: Path, found: list[Broken], source: Source | None) -> list[Problem]:
     if not found:
         return []
@@ -96,6 +111,8 @@ def _of_ref(member: RefMember, project: ProjectFiles) -> Iterator[Broken]:
     merged = member.applied_to(project.agents[name]) if name else None
     if merged and member.model and merged.backend == "sdk":
         yield from _of_model(member.model, _endpoint(merged), ("model",))
+    if merged and member.script is not None:
+        yield from _of_script(merged)
 
 
 def _of_own(agent: AgentDefinition) -> Iterator[Broken]:
@@ -139,7 +156,7 @@ def _of_python(reference: str, root: Path, index: int) -> Iterator[Broken]:
 
 def _of_script(agent: AgentSettings) -> Iterator[Broken]:
     """A script that cannot be played: nothing in it, nothing before `again`, or a tool that the agent has not."""
-    if agent.script is None:
+    if agent.script is None or agent.backend != "mock":
         return
     if not agent.script or agent.script[0].again:
         yield Broken(("script",), "has nothing to play", "begin it with an entry such as say: hello")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from agent_worker.definitions.workflow import with_model
 from agent_worker.service.carried_limits import cause_of
 from agent_worker.service.found_workflow import FoundWorkflow
 from agent_worker.service.instance_run import FORGOTTEN, take_up_instance
+from agent_worker.service.look_ahead import unplayable_in
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.service.trust import approve, pending_approvals
@@ -231,6 +233,8 @@ async def begin(
     if trust:
         await approve(service, loaded, request.workflow)
     found = await service.workflow(loaded, request.workflow)
+    if wrong := await asyncio.to_thread(unplayable_in, found.definition, Path(found.file), loaded.project):
+        raise DefinitionError(wrong)
     wanted = Start(
         found.definition if model is None else with_model(found.definition, loaded.project.agents, model),
         tag=request.tag,

@@ -212,7 +212,10 @@ def show_all(tx: Transaction, workspace: str) -> None:
 
 def begin_anew(tx: Transaction, workspace: str) -> None:
     """Count runs in a row without anything new from zero again, for all members."""
-    tx.run("update member set fruitless = 0 where project = :project and workspace = :workspace", workspace=workspace)
+    tx.run(
+        "update member set fruitless = 0 where project = :project and workspace = :workspace and fruitless > 0",
+        workspace=workspace,
+    )
 
 
 def remove_all(tx: Transaction, workspace: str) -> None:

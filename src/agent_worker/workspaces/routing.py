@@ -77,7 +77,10 @@ def say(tx: Transaction, speech: OutgoingMessage, *, now: int, key: str | None =
     if len(called) > RECIPIENTS:
         raise BadInput(f"a message wakes at most {RECIPIENTS} members; this one names {len(called)}")
     failpoint("accept.before_message")
-    message = _post(tx, speech, called, now=now)
+    draft = _draft(tx, speech, called)
+    if speech.sender == "user" and not speech.hop and not channel.said_before(tx, draft.workspace, "user", draft.text):
+        member_rows.begin_anew(tx, speech.workspace)  # what a person writes is something new, whatever the answers are
+    message = channel.post(tx, draft, now=now)
     for name in called:
         _give_work(tx, speech, message, agents[name], now=now)
     if speech.sender == "user" and called:
@@ -162,14 +165,15 @@ def _mentions(speech: OutgoingMessage, agents: Mapping[str, str]) -> Mentions:
     return find_mentions(speech.text, agents, sender=speech.sender, quoted=speech.quoted)
 
 
-def _post(tx: Transaction, speech: OutgoingMessage, called: tuple[str, ...], *, now: int) -> Message:
+def _draft(tx: Transaction, speech: OutgoingMessage, called: tuple[str, ...]) -> Draft:
+    """The message as it is stored: without secrets, and only the head of what is long."""
     text, resource = tx.redact(speech.text), None
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > HEAD and size > workspace_rows.get(tx, speech.workspace)["smart_send"]:  # then it carries only its head
         kept = resources.store(tx, speech.workspace, text)
         resource = kept.id
         text = f"{text[:HEAD].rstrip()}\n[… {plural(kept.size, 'byte')} in all: resource_read {kept.id}]"
-    draft = Draft(
+    return Draft(
         workspace=speech.workspace,
         sender=speech.sender,
         text=text,
@@ -182,7 +186,6 @@ def _post(tx: Transaction, speech: OutgoingMessage, called: tuple[str, ...], *, 
         hop=speech.hop,
         run=speech.run,
     )
-    return channel.post(tx, draft, now=now)
 
 
 def continued(tx: Transaction, agent: str, workspace_id: str | None, text: str) -> str | None:
