@@ -12,12 +12,13 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 FILE = """
-import os, signal, pytest
+import os, signal, sys, pytest
+KEPT = sys.stderr
 @pytest.fixture(scope="module", autouse=True)
 def opened():
     with open("opened", "a") as file: print(__name__[-1], os.getpid(), file=file)
 @pytest.mark.parametrize("number", range(3))
-def test_a(number): print("said", number)
+def test_a(number): print("said", number), print("said", file=KEPT)
 """
 DIES = "def test_b(): os.kill(os.getpid(), signal.SIGKILL)\n"
 FAILS = "def test_c(tmp_path): print('heard'); assert 1 + 1 == 3\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import tempfile
 import traceback
 from collections import deque
 from collections.abc import Iterator
@@ -175,13 +176,19 @@ def _given(session: pytest.Session, door: Connection) -> Iterator[pytest.Item]:
 def _be_apart(config: Any, number: int) -> None:
     """Share nothing with the process we are a fork of: not what ends with it, its screen, its files."""
     atexit._clear()
-    capturing = config.pluginmanager.getplugin("capturemanager")
-    capturing.stop_global_capturing()
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)  # nobody reports from here
-    os.close(nowhere)
-    capturing.start_global_capturing()
-    capturing.suspend_global_capture()
+    _capture_apart(config.pluginmanager.getplugin("capturemanager")._global_capturing)
     folder = config._tmp_path_factory.getbasetemp() / f"worker-{number}"
     folder.mkdir(mode=0o700)
     config._tmp_path_factory._basetemp = folder
+
+
+def _capture_apart(capturing: Any) -> None:
+    """Catch output in files of our own, under the same numbers: modules may have kept the streams they were given."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)  # nobody reports from here
+        for stream in (capturing.out, capturing.err):
+            if hasattr(stream, "targetfd_save"):
+                with tempfile.TemporaryFile() as own:
+                    os.dup2(own.fileno(), stream.tmpfile.fileno())
+        if hasattr(capturing.out, "targetfd_save"):
+            os.dup2(nowhere.fileno(), capturing.out.targetfd_save)
