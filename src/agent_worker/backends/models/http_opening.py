@@ -12,7 +12,6 @@ import ipaddress
 import os
 import ssl
 from functools import lru_cache
-from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from agent_worker.backends.models.http_connection import HttpConnection
@@ -77,10 +76,10 @@ def trusted_certificates() -> ssl.SSLContext:
     """Blocks. Those of the system, or of SSL_CERT_FILE."""
     context = ssl.create_default_context()
     named = os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")
-    paths = ssl.get_default_verify_paths()
-    if not named and not paths.cafile and not (paths.capath and any(Path(paths.capath).iterdir())):
-        found = next((path for path in _CERTIFICATES if Path(path).is_file()), None)
-        context.load_verify_locations(found)
+    if not named and not ssl.get_default_verify_paths().cafile:
+        for path in filter(os.path.isfile, _CERTIFICATES):
+            context.load_verify_locations(path)
+            break
     return context
 
 
