@@ -22,7 +22,7 @@ from tests.patience import eventually, until
 from tests.postgresql import Cluster, open_cluster, programs
 
 from agent_worker.core import failpoints
-from agent_worker.core.errors import BadInput, Refused, StorageFault, Unreachable
+from agent_worker.core.errors import BadInput, NotStored, Refused, StorageFault, Unreachable
 from agent_worker.core.events import Bus
 from agent_worker.database import postgres, postgres_trips
 from agent_worker.database.migrations import versions
@@ -189,14 +189,23 @@ async def test_a_server_that_has_fallen_silent_counts_as_gone_and_is_reached_ane
         await database.close()
 
 
-async def test_a_group_that_is_refused_after_its_commit_says_nothing_of_the_next(
+async def test_what_fails_after_a_commit_for_a_reason_nobody_thought_of_was_stored_all_the_same(
     database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = database.of(await new_project(database))
     monkeypatch.setattr(failpoints, "_armed", failpoints._parse("commit.after=eio:1"))
-    with pytest.raises(StorageFault):
-        await project.write(accept, "told wrongly")
-    assert await project.write(accept, "next") == ["told wrongly", "next"]
+    assert await project.write(accept, "first") == ["first"]
+    assert await project.write(accept, "next") == ["first", "next"]
+
+
+async def test_what_fails_before_a_commit_for_a_reason_nobody_thought_of_is_refused_and_the_next_is_stored(
+    database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = database.of(await new_project(database))
+    monkeypatch.setattr(failpoints, "_armed", failpoints._parse("commit.before=eio:1"))
+    with pytest.raises(NotStored, match=r"PostgreSQL did not store this: .*failpoint"):
+        await project.write(accept, "first")
+    assert await project.write(accept, "next") == ["next"]
 
 
 async def test_several_hosts_begin_on_an_empty_database_at_once(cluster: Cluster) -> None:

@@ -75,6 +75,7 @@ def test_memory(shell: Shell) -> None:
     assert (shell.cwd / ".agents" / "carol" / "memory" / "core.yaml").read_text().startswith("release-day:")
 
 
+@pytest.mark.sqlite("it types `backup`, and PostgreSQL makes its own")
 def test_keeping_it_safe(shell: Shell) -> None:
     said = follow(shell, "keeping-it-safe.md")
     assert said["backup ../before.db"].startswith("../before.db")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -22,10 +22,11 @@ from agent_worker.agents.retries import restart_wait, too_many
 from agent_worker.agents.run_steps import NotJoined
 from agent_worker.agents.waiting import Waits
 from agent_worker.backends.programs.probe import ProbeSink
-from agent_worker.core.errors import Fenced, NotNow, StorageFault
+from agent_worker.core.errors import Fenced, NotNow, NotStored, StorageFault
 from agent_worker.core.events import AgentChanged, Ended, Event, HostChanged, Queued, WorkspaceChanged
 from agent_worker.core.ids import new_id
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
+from agent_worker.database.patient import until_possible
 from agent_worker.tools.tool import RunIdentity
 from agent_worker.work import agent_rows, project_rows
 from agent_worker.work.agent_rows import Fence
@@ -36,7 +37,6 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
-NOT_NOW_WAIT = 1.0  # seconds
 PARTING = 10.0  # seconds
 LEFT_TO_OTHERS = 0.5  # seconds until a host looks again at an agent that another one has
 
@@ -72,7 +72,7 @@ class Supervisor:
             await database.write(recovery.recover, self.owner, now=self._loop_context.now())
             return
         self.hosting.fenced = self._end_all
-        self.hosting.renewed = lambda: self._later(self.wake_all())
+        self.hosting.renewed = lambda: self._later(self.wake_all)
         await self.hosting.enter()
 
     async def wake_all(self) -> None:
@@ -201,10 +201,10 @@ class Supervisor:
                 self._hosts_changed.set()
                 self._hosts_changed = asyncio.Event()
                 self._elsewhere.clear()
-                self._later(self.wake_all())
+                self._later(self.wake_all)
             case WorkspaceChanged(project=project, workspace=str(workspace), state="running"):
                 self._elsewhere.clear()
-                self._later(self._wake_members(project, workspace))
+                self._later(lambda: self._wake_members(project, workspace))
             case Ended(agent=agent, run=run, instruction=instruction, state="cancelled"):
                 self._settle(agent, instruction)
                 self._interrupt(agent, run)
@@ -226,17 +226,21 @@ class Supervisor:
         for row in await self._database(project).read(member_rows.members, workspace):
             self.wake(row["agent"])
 
-    def _later(self, coroutine: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(coroutine)
+    def _later(self, look: Callable[[], Awaitable[None]]) -> None:
+        task = asyncio.create_task(self._looked(look))
         self._others.add(task)
         task.add_done_callback(self._others.discard)
+
+    async def _looked(self, look: Callable[[], Awaitable[None]]) -> None:
+        with contextlib.suppress(StorageFault):  # we are ending
+            await self._patiently(look)
 
     # --- keeping --------------------------------------------------------------------------------------
 
     async def _keep(self, project: str, agent: str) -> None:
         crashes: list[float] = []
         while not self._stopping and agent not in self._leaving:
-            if (fence := await self._claimed(project, agent)) is None:
+            if (fence := await self._patiently(lambda: self._claimed(project, agent))) is None:
                 return
             loop = self._loops[agent] = Loop(fence, self._loop_context)
             self._called.discard(agent)  # whoever called while it was claimed: this loop looks now
@@ -254,14 +258,15 @@ class Supervisor:
             except NotJoined:
                 self._elsewhere.add(agent)
                 return await self._store(project, agent_rows.let_go, fence)
+            except NotStored as error:  # it may be what this loop does that cannot be stored
+                if not await self._recovers(loop, crashes, error):
+                    return
             except NotNow as error:
                 await self._abandon(loop, "idle", error.message)
             except StorageFault:
                 log.exception("agent %s: the database is gone", agent)
                 return
             except Exception as error:  # boundary: a crash of the loop itself
-                log.exception("loop of %s crashed", agent)
-                crashes.append(self._loop_context.clock.monotonic())
                 if not await self._recovers(loop, crashes, error):
                     return
             finally:
@@ -309,6 +314,8 @@ class Supervisor:
         return not task.cancelling() and not self._stopping
 
     async def _recovers(self, loop: Loop, crashes: list[float], error: Exception) -> bool:
+        log.error("loop of %s crashed", loop.fence.agent, exc_info=error)
+        crashes.append(self._loop_context.clock.monotonic())
         reason = f"{type(error).__name__}: {error}".encode(errors="replace").decode()  # it must be possible to store
         await self._abandon(loop, "error", reason)
         if too_many(crashes, self._loop_context.clock.monotonic()):
@@ -333,13 +340,10 @@ class Supervisor:
         self, project: str, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Write to the database, and wait where it cannot be stored now: nobody tells us when it can."""
-        while True:
-            try:
-                return await self._database(project).write(change, *args, **kwargs)
-            except NotNow:
-                if self._stopping:
-                    raise
-                await self._loop_context.clock.sleep(NOT_NOW_WAIT)
+        return await self._patiently(lambda: self._database(project).write(change, *args, **kwargs))
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        return await until_possible(ask, self._loop_context.clock, unless=lambda: self._stopping)
 
 
 async def _ended(tasks: set[asyncio.Task[None]]) -> None:

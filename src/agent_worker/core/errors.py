@@ -15,7 +15,8 @@ AgentWorkerError                  a sentence, and a hint: what to type next
 │   └── NotNow                    nothing was stored; it goes on by itself
 │       ├── DiskFull              … when there is space again
 │       ├── Locked                … when another program lets go of the database
-│       └── Unreachable           … when the server of the database answers again
+│       ├── Unreachable           … when the server of the database answers again
+│       └── NotStored             … unless what was to be stored is why the database said no
 └── BackendFailure                a step did not succeed; the subclass is its failure class
     ├── Transient                 may pass by itself
     │   ├── Overloaded            the backend asked us to come back later
@@ -152,6 +153,10 @@ class Locked(NotNow):
 
 class Unreachable(NotNow):
     code = "unreachable"
+
+
+class NotStored(NotNow):
+    """The database said no, and nobody knows whether it will say so again."""
 
 
 class Unwritable(AgentWorkerError):

@@ -20,7 +20,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import psycopg
 
-from agent_worker.core.errors import DiskFull, NotNow, Refused, StorageFault, Unreachable
+from agent_worker.core.errors import DiskFull, NotStored, Refused, StorageFault, Unreachable
 from agent_worker.core.events import Bus, Event
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.ids import new_id
@@ -182,7 +182,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
             self._reading.remove(transaction.connection)
             transaction.connection.close()
 
-    def _wait_or_refuse(self, error: psycopg.Error, pause: float, began: float) -> None:
+    def _wait_or_refuse(self, error: Exception, pause: float, began: float) -> None:
         """The server is away: wait a little, unless that was for too long already, or we are ending."""
         if not self.trouble:
             log.warning("%s does not answer: %s", self.place, _said(error))
@@ -281,10 +281,13 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
     def _commit(self, group: Jobs) -> None:
         """Store a group, however often the server has to be reached anew for it."""
         began, self._unsure = time.monotonic(), False  # what became of another group says nothing of this one
+        unforeseen: NotStored | None = None
         for pause in _pauses():
             try:
                 if self._unsure and self._was_committed():
                     break
+                if unforeseen:
+                    return fail(group, unforeseen)
                 self._attempt(group)
                 break
             except psycopg.Error as error:
@@ -294,12 +297,17 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
                 if fault := self._gives_up(error, pause, began):
                     return fail(group, fault)
             except Exception as error:  # boundary: whatever it was, nobody may wait for an answer for ever
+                log.exception("PostgreSQL did not store a change")
                 self._drop_writer()
-                return fail(group, StorageFault(f"the database cannot be written: {error}", hint="agent-worker doctor"))
+                unforeseen = _not_stored(error)
+                if not self._unsure:
+                    return fail(group, unforeseen)
+                if fault := self._gives_up(error, pause, began):
+                    return fail(group, fault)
         self.trouble, self._unsure = "", False
         self._forget_events()
 
-    def _gives_up(self, error: psycopg.Error, pause: float, began: float) -> StorageFault | None:
+    def _gives_up(self, error: Exception, pause: float, began: float) -> StorageFault | None:
         """Why to stop waiting for the server; None to go on. A change that may be stored is waited for: only the server
         knows."""
         try:
@@ -424,7 +432,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
     def _judge(self, error: psycopg.Error) -> StorageFault:
         if error.sqlstate == "53100":
             return DiskFull("the disk of PostgreSQL is full: nothing was stored", hint="free some space on its machine")
-        return NotNow(f"PostgreSQL did not store this: {_said(error)}", hint="agent-worker doctor")
+        return _not_stored(error)
 
 
 def _is_passing(error: psycopg.Error) -> bool:
@@ -434,7 +442,11 @@ def _is_passing(error: psycopg.Error) -> bool:
     return error.sqlstate in _PASSING
 
 
-def _said(error: psycopg.Error) -> str:
+def _not_stored(error: Exception) -> NotStored:
+    return NotStored(f"PostgreSQL did not store this: {_said(error)}", hint="agent-worker doctor")
+
+
+def _said(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 

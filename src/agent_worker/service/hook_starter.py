@@ -10,10 +10,11 @@ import asyncio
 import logging
 
 from agent_worker.core.address import WorkspaceName
-from agent_worker.core.errors import StorageFault
+from agent_worker.core.errors import NotNow, StorageFault
 from agent_worker.core.events import Event, HookAccepted, HostChanged, WorkspaceChanged
 from agent_worker.core.failpoints import failpoint
 from agent_worker.database.database import Row, Transaction
+from agent_worker.database.patient import until_possible
 from agent_worker.service.hooks import running
 from agent_worker.service.service import Service
 from agent_worker.service.workflows import WorkflowRequest, begin
@@ -41,12 +42,16 @@ class HookStarter:
     async def _work(self) -> None:
         while True:
             self._stirred.clear()
-            if self._orphaned:
-                self._orphaned = False
-                await self._service.runtime.database.write(hook_deliveries.take_up)
-            for row in await self._service.runtime.database.read(hook_deliveries.queued):
-                await self._take(row)
+            await until_possible(self._look, self._service.runtime.clock)
             await self._stirred.wait()
+
+    async def _look(self) -> None:
+        database = self._service.runtime.database
+        if self._orphaned:
+            await database.write(hook_deliveries.take_up)
+            self._orphaned = False
+        for row in await database.read(hook_deliveries.queued):
+            await self._take(row)
 
     async def _take(self, row: Row) -> None:
         place = (row["project"], row["workflow"], row["tag"])
@@ -70,6 +75,9 @@ class HookStarter:
             service.background(service.finish(instance))
             failpoint("hook.started")
             await database.write(hook_deliveries.started, row["id"])
+        except NotNow:
+            whole = service.runtime.database
+            await until_possible(lambda: whole.write(hook_deliveries.take_up, row["id"]), service.runtime.clock)
         except StorageFault:
             raise
         except Exception as error:  # boundary: one that cannot be started holds up no other

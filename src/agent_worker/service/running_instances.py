@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import WorkspaceName
-from agent_worker.core.errors import Refused
+from agent_worker.core.errors import NotNow, Refused
 from agent_worker.database import host_rows
 from agent_worker.database.database import Row
 from agent_worker.workflows import start as instances
@@ -19,10 +19,16 @@ from agent_worker.workflows.summary import Summary
 class _Finishing:
     """An instance that somebody waits for: it ends by itself, or by being stopped."""
 
-    def __init__(self, work: asyncio.Task[Summary]) -> None:
-        self.work = work
+    work: asyncio.Task[Summary]
+
+    def __init__(self, running: Instance) -> None:
         self.outcome: asyncio.Future[Summary] = asyncio.get_running_loop().create_future()
-        work.add_done_callback(self._done)
+        self.begin(running)
+
+    def begin(self, running: Instance) -> None:
+        """Let it end by itself, from now on or again."""
+        self.work = asyncio.create_task(running.run(keeps=True))
+        self.work.add_done_callback(self._done)
 
     def _done(self, work: asyncio.Task[Summary]) -> None:
         if work.cancelled() or self.outcome.done():
@@ -59,7 +65,7 @@ class RunningInstances:
         """
         if (begun := self._finishing.get(running.id)) is not None:
             return await asyncio.shield(begun.outcome)  # somebody else waits for it too
-        finishing = self._finishing[running.id] = _Finishing(asyncio.create_task(running.run(keeps=True)))
+        finishing = self._finishing[running.id] = _Finishing(running)
         try:
             return await finishing.outcome
         except BaseException:  # nobody will end it here any more
@@ -77,12 +83,17 @@ class RunningInstances:
         self._stopping.add(running.id)
         try:
             summary = await running.stop(reason=reason)
-        except BaseException:  # the same
+        except NotNow:  # nothing of it was stored, and it goes on
+            if finishing is not None:
+                finishing.begin(running)
+            raise
+        except BaseException:  # nobody will end it here any more
+            self._running.pop(running.id, None)
             running.leave()
             raise
         finally:
             self._stopping.discard(running.id)
-            self._running.pop(running.id, None)
+        self._running.pop(running.id, None)
         if finishing is not None and not finishing.outcome.done():
             finishing.outcome.set_result(summary)
         return summary

@@ -13,9 +13,10 @@ import logging
 from pathlib import Path
 
 from agent_worker.core.address import WorkspaceName
-from agent_worker.core.errors import Refused, StorageFault, Untrusted
+from agent_worker.core.errors import NotNow, Refused, StorageFault, Untrusted
 from agent_worker.core.events import HostChanged
 from agent_worker.database.database import Row, Transaction
+from agent_worker.database.patient import AGAIN, until_possible
 from agent_worker.definitions.schedule import Schedule, WorkflowSchedule
 from agent_worker.schedules import schedule
 from agent_worker.schedules.check import run_check, told
@@ -44,7 +45,7 @@ class ScheduleStarter:
             ticker.look_again()
 
     def look(self) -> None:
-        self._service.background(self._start_due())
+        self._service.background(until_possible(self._start_due, self._service.runtime.clock))
 
     async def _start_due(self) -> None:
         async with self._busy:
@@ -89,6 +90,8 @@ class ScheduleStarter:
                 else:
                     await database.write(_settled, row["id"])
                     await database.write(schedule.begun, row)
+        except NotNow:  # its command is run once more
+            await self._service.runtime.clock.sleep(AGAIN)
         except StorageFault:
             raise
         except Exception as error:  # boundary: one that cannot be checked holds up no other

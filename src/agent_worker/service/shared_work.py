@@ -10,12 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import ParamSpec
 
 from agent_worker.agents.hosting import HostGone
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.project_identity import is_at
 from agent_worker.core.events import ApprovalsChanged, Event, HostChanged, Queued, TokensChanged, WorkspaceChanged
 from agent_worker.database.database import Row
+from agent_worker.database.patient import until_possible
 from agent_worker.service.service import Service, with_work
 from agent_worker.service.tokens import hold_tokens
 from agent_worker.work import project_rows
@@ -24,6 +28,8 @@ from agent_worker.workflows.instance_files import forget_files
 from agent_worker.workspaces import member_rows, workspace_rows
 
 log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
 
 
 class SharedWork:
@@ -58,20 +64,24 @@ class SharedWork:
         match event:
             case HostChanged(state="left" | "dead"):
                 self._absent.clear()
-                self._service.background(self._take_up())
+                self._later(self._take_up)
             case Queued(project=project) if not self._is_open(project) and project not in self._opening | self._absent:
                 self._opening.add(project)
-                self._service.background(self._open(project))
+                self._later(self._open, project)
             case ApprovalsChanged(project=project, host=host) if host != self._host and self._is_open(project):
-                self._service.background(self._look_at_approvals(project, answered=event.answered))
+                self._later(self._look_at_approvals, project, answered=event.answered)
             case TokensChanged():
-                self._service.background(hold_tokens(self._service))
+                self._later(hold_tokens, self._service)
             case WorkspaceChanged(project=project, workspace=str(id), state="running") if self._is_open(project):
-                self._service.background(self._join(project, id))
+                self._later(self._join, project, id)
             case WorkspaceChanged(workspace=str(id), state="ending") if running := self._service.running(id):
                 self._service.background(self._service.finish(running))
             case WorkspaceChanged(project=project, workspace=str(id), state="stopped" | "archived", reason=reason):
-                self._service.background(self._ended(project, id, reason))
+                self._later(self._ended, project, id, reason)
+
+    def _later(self, look: Callable[P, Awaitable[None]], *args: P.args, **kwargs: P.kwargs) -> None:
+        """What was told is told once: it is looked at however long that takes."""
+        self._service.background(until_possible(partial(look, *args, **kwargs), self._service.runtime.clock))
 
     def _note(self, event: HostChanged) -> None:
         """Tell the person which hosts were found dead, until they are there again."""

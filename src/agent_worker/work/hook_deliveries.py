@@ -149,13 +149,14 @@ def again(tx: Transaction, id: str) -> bool:
     return bool(changed)
 
 
-def take_up(tx: WholeTransaction) -> None:
-    """Settle the deliveries that a process was starting which is gone: begun if the workspace was opened since, else
-    queued again.
+def take_up(tx: WholeTransaction, given_up: str = "") -> None:
+    """Settle the deliveries that a process was starting which is gone, and one that a process has `given_up`: begun if
+    the workspace was opened since, else queued again.
     """
     for row in tx.all(
         """select * from hook_delivery where state = 'starting'
-              and not exists (select 1 from host h where h.id = hook_delivery.host)"""
+              and (id = :given_up or not exists (select 1 from host h where h.id = hook_delivery.host))""",
+        given_up=given_up,
     ):
         mine = tx.of(row["project"])
         opened = mine.one(

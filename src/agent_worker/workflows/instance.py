@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from agent_worker.agents import commands
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import ProjectDatabase, Transaction
+from agent_worker.database.patient import until_possible
 from agent_worker.proposals import minutes
 from agent_worker.proposals.lifecycle import cancel_all
 from agent_worker.schedules import schedule
@@ -23,6 +25,9 @@ from agent_worker.workflows.runtime import Runtime
 from agent_worker.workflows.summary import Summary, summarise
 from agent_worker.workflows.working_copies import WorkingCopies
 from agent_worker.workspaces import workspace_rows, workspace_state
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +61,16 @@ class Instance:
         With `keeps` it does not end where a limit or a person paused it: it waits until it is resumed or stopped.
         """
         while True:
-            await self.quiet()
+            await self._patiently(self.quiet)
             if keeps:
-                await self.watch.resumed()
+                await self._patiently(self.watch.resumed)
             if self.working_copies:
                 await self.working_copies.settle()
-            now = self.runtime.clock.micros()
-            if await self.database.write(close_if_quiet, self.id, keeps=keeps, now=now):
+            if await self._patiently(self._close_if_quiet, keeps):
                 return await self._wind_up("")
+
+    def _close_if_quiet(self, keeps: bool) -> Awaitable[bool]:
+        return self.database.write(close_if_quiet, self.id, keeps=keeps, now=self.runtime.clock.micros())
 
     async def is_kept(self) -> bool:
         """Whether it is not over though nobody works in it: a limit or a person has paused it."""
@@ -74,7 +81,10 @@ class Instance:
         return await self.database.read(summarise, self.id, self.started_at, "")
 
     async def stop(self, *, reason: str = "stopped") -> Summary:
-        """End the instance now: what is queued or running here is cancelled."""
+        """End the instance now: what is queued or running here is cancelled.
+
+        Raises NotNow, and then it goes on as before.
+        """
         if self.working_copies:
             await self.working_copies.settle()
         await self.database.write(end_now, self.id, reason, now=self.runtime.clock.micros())
@@ -93,8 +103,8 @@ class Instance:
             self.working_copies.leave()
 
     async def _wind_up(self, reason: str) -> Summary:
-        await minutes.file_pending(self.database, self.runtime.clock, self.id)
-        summary = await self.database.read(summarise, self.id, self.started_at, reason)
+        await self._patiently(minutes.file_pending, self.database, self.runtime.clock, self.id)
+        summary = await self._patiently(self.database.read, summarise, self.id, self.started_at, reason)
         self.watch.close()
         if self.alarm:
             self.alarm.cancel()
@@ -103,13 +113,17 @@ class Instance:
         for agent in self.inline:
             await self.runtime.supervisor.dismiss(agent)
         if self.working_copies:
-            workspace = await self.database.read(workspace_rows.get, self.id)
+            workspace = await self._patiently(self.database.read, workspace_rows.get, self.id)
             await self.working_copies.close(remove=not workspace["bound"])
         self.runtime.registry.detach(self.id)
         forget_files(self.runtime, self.loaded.id, self.id, self.members.values())
-        await self.database.write(_leave_no_trace, self.id)
-        await self.database.write(schedule.clear_workspace, self.id)
+        await self._patiently(self.database.write, _leave_no_trace, self.id)
+        await self._patiently(self.database.write, schedule.clear_workspace, self.id)
         return summary
+
+    async def _patiently(self, ask: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Nobody begins it again when it ends with an error, so it waits for a database that is away."""
+        return await until_possible(lambda: ask(*args, **kwargs), self.runtime.clock)
 
 
 # --- transactions -------------------------------------------------------------------------------------

@@ -14,11 +14,12 @@ from agent_worker.agents import commands
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import MAIN, check_no_secret, check_tag
 from agent_worker.core.clock import from_micros
-from agent_worker.core.errors import Refused, StorageFault, trouble_of
+from agent_worker.core.errors import NotNow, Refused, StorageFault, trouble_of
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.later import dataclass
 from agent_worker.core.remote import Fetched
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
+from agent_worker.database.patient import until_possible
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
 from agent_worker.trust.powers import Power, powers_of
 from agent_worker.workflows import archive
@@ -136,8 +137,10 @@ async def _undone_on_failure(
     except BaseException as error:
         if opening.instance:
             opening.instance.leave()
-        with suppress(StorageFault):  # then it is left open, and whoever starts it next goes on with it
-            await runtime.database.of(loaded.id).write(_undo_workspaces, opening, undo, **how)
+        database, goes_on = runtime.database.of(loaded.id), isinstance(error, NotNow)
+        with suppress(StorageFault):  # then the next process goes on with it
+            undoing = partial(database.write, _undo_workspaces, opening, undo, **how)
+            await until_possible(undoing, runtime.clock, unless=lambda: not goes_on)
         for id in opening.workspaces:
             runtime.registry.detach(id)
         if isinstance(error, OSError) and trouble_of(error) is None:

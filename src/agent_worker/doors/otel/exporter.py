@@ -12,11 +12,13 @@ import logging
 import ssl
 import urllib.error
 import urllib.request
+from functools import partial
 
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.events import Ended, Event, HostChanged, WorkspaceChanged
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.late_imports import taking_turns
+from agent_worker.database.patient import until_possible
 from agent_worker.doors.otel.settings import TraceSettings
 from agent_worker.doors.outbox.web import NoRedirect
 from agent_worker.service.hosts import is_first
@@ -51,24 +53,29 @@ class TraceExporter:
     async def _work(self) -> None:
         if not await asyncio.to_thread(_is_there):
             return log.error("traces need a library that is not installed here: pip install '.[otel]'")
-        database = self._service.runtime.database
-        if await database.read(export_cursor.reached, NAME) is None:  # from now on: the past stays where it is
-            await database.write(export_cursor.move, NAME, await database.read(export_cursor.newest))
+        clock = self._service.runtime.clock
+        await until_possible(self._begin, clock)
         wait = _FIRST
         while True:
             self._stirred.clear()
-            if not await is_first(self._service):  # that one sends what happens on all hosts
+            if not await until_possible(partial(is_first, self._service), clock):  # that one sends for all hosts
                 await self._stirred.wait()
                 continue
             try:
-                while await self._send_some():
+                while await until_possible(self._send_some, clock):
                     wait = _FIRST
             except NotExported as error:
                 log.warning("traces: %s; they are sent again in %.0f s", error.message, wait)
-                await self._service.runtime.clock.sleep(wait)
+                await clock.sleep(wait)
                 wait = min(2 * wait, _LONGEST)
                 continue
             await self._stirred.wait()
+
+    async def _begin(self) -> None:
+        """From now on: the past stays where it is."""
+        database = self._service.runtime.database
+        if await database.read(export_cursor.reached, NAME) is None:
+            await database.write(export_cursor.move, NAME, await database.read(export_cursor.newest))
 
     async def _send_some(self) -> bool:
         """Send some of the finished work; whether there was any."""

@@ -1,0 +1,155 @@
+"""A server that is away for longer than anybody waits: what was under way, and what waits for it, goes on by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests import stored
+from tests.hosts.fleet import Slow, TestHost, open_fleet
+from tests.hosts.test_hosts import eventually, until_done, until_state, workspace
+from tests.patience import until
+from tests.postgresql import Cluster, open_cluster
+
+from agent_worker.core import failpoints
+from agent_worker.core.errors import Unreachable
+from agent_worker.core.events import WorkspaceChanged
+from agent_worker.database.postgres import PATIENCE, PostgresDatabase
+from agent_worker.schedules.schedule import fire_due
+from agent_worker.service.hook_starter import HookStarter
+from agent_worker.service.messages import deliver
+from agent_worker.service.schedule_starter import ScheduleStarter
+from agent_worker.service.workflows import WorkflowRequest, begin
+from agent_worker.work import hook_deliveries
+
+
+@pytest.fixture
+def workflow() -> str:
+    return "workspace: { provider: sqlite }\n"
+
+
+@pytest.fixture
+async def away(tmp_path: Path, workflow: str) -> AsyncIterator[tuple[TestHost, Cluster]]:
+    """A host whose server can be stopped, and that waits for it for a moment only."""
+    with open_cluster() as cluster:
+        async with open_fleet(cluster.new_database(), tmp_path, "alice", workflow=workflow) as fleet:
+            host = await fleet.add()
+            assert isinstance(host.runtime.database, PostgresDatabase)
+            host.runtime.database._patience = 0.01
+            yield host, cluster
+            if not cluster.is_running:
+                await asyncio.to_thread(cluster.start)
+
+
+async def come_back(host: TestHost, cluster: Cluster) -> None:
+    await asyncio.to_thread(cluster.start)
+    assert isinstance(host.runtime.database, PostgresDatabase)
+    host.runtime.database._patience = PATIENCE  # a session that was lost is noticed by whoever asks next
+
+
+async def until_refused(host: TestHost) -> None:
+    """Until somebody who began to ask now was told that the server is away for too long."""
+    with pytest.raises(Unreachable):
+        await host.database.read(stored.runs)
+
+
+async def test_H4_a_team_that_ends_while_the_server_is_away_ends_when_it_is_back(
+    away: tuple[TestHost, Cluster],
+) -> None:
+    host, cluster = away
+    started = await begin(host.service, WorkflowRequest("review", host.root))
+    await asyncio.to_thread(cluster.stop)
+    ends = asyncio.ensure_future(host.service.finish(started))
+    await until_refused(host)
+    assert not ends.done()
+    await come_back(host, cluster)
+    assert (await ends).outcome == "done"
+    assert (await workspace(host, started.id))["state"] == "stopped"
+
+
+async def test_H4_a_team_that_could_not_be_stopped_is_as_it_was(away: tuple[TestHost, Cluster]) -> None:
+    host, cluster = away
+    host.employ("alice", slow := Slow("done"))
+    started = await begin(host.service, WorkflowRequest("review", host.root))
+    asked = await deliver(host.runtime, host.loaded, "alice", "go on")
+    await slow.begun.wait()
+    ends = asyncio.ensure_future(host.service.finish(started))
+    await asyncio.to_thread(cluster.stop)
+    with pytest.raises(Unreachable):
+        await host.service.stop(started)
+    assert host.service.running(started.id) is started
+    await come_back(host, cluster)
+    slow.go_on.set()
+    await until_state(host, asked.id, "done")
+    await ends
+    assert (await workspace(host, started.id))["state"] == "stopped"
+
+
+async def test_H4_a_team_that_was_being_started_when_the_server_went_away_can_be_started_when_it_is_back(
+    away: tuple[TestHost, Cluster],
+) -> None:
+    host, cluster = away
+
+    def go_away(_: WorkspaceChanged) -> None:
+        if cluster.is_running:
+            cluster.stop()
+
+    unlisten = host.runtime.bus.listen(go_away, WorkspaceChanged)
+    starts = asyncio.ensure_future(begin(host.service, WorkflowRequest("review", host.root)))
+    await until(lambda: not cluster.is_running)
+    unlisten()
+    await until_refused(host)
+    await come_back(host, cluster)
+    with pytest.raises(Unreachable):
+        await starts
+    started = await begin(host.service, WorkflowRequest("review", host.root))
+    assert (await workspace(host, started.id))["state"] == "running"
+
+
+async def test_H4_webhooks_begin_workflows_though_the_server_was_away_when_they_were_looked_for(
+    away: tuple[TestHost, Cluster],
+) -> None:
+    host, cluster = away
+    await asyncio.to_thread(cluster.stop)
+    HookStarter(host.service)
+    await until_refused(host)
+    await come_back(host, cluster)
+    about = {"project": host.loaded.id, "workflow": "review", "name": "push", "tag": "main", "params": "{}", "at": 1}
+    row = about | {"id": "h1", "delivery": "h1", "body": "h1", "state": "failed"}
+    await host.runtime.database.write(stored.add, "hook_delivery", **row)
+    await host.database.write(hook_deliveries.again, "h1")
+
+    async def started() -> bool:
+        return [row["state"] for row in await host.database.read(stored.hook_deliveries)] == ["started"]
+
+    await eventually(host, started)
+
+
+@pytest.mark.parametrize("workflow", ["schedule: { wakeup: 10m }\nkickoff: '@alice it is time'\n"], ids=["by time"])
+async def test_H4_what_is_due_begins_though_the_server_was_away_when_it_was_to_begin(
+    away: tuple[TestHost, Cluster],
+) -> None:
+    host, cluster = away
+    await host.database.write(stored.change, "schedule", due_at=1, slot=1)
+    await host.runtime.database.write(fire_due, now=host.runtime.clock.now())
+    await asyncio.to_thread(cluster.stop)
+    ScheduleStarter(host.service).look()
+    await until_refused(host)
+    await come_back(host, cluster)
+    await until_done(host, 1)
+
+
+@pytest.mark.parametrize("at", ["commit.before=raise", "commit.after=raise"])
+async def test_H4_an_agent_goes_on_after_a_commit_that_failed_for_a_reason_nobody_thought_of(
+    away: tuple[TestHost, Cluster], at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, _ = away
+    host.employ("alice", slow := Slow("done"))
+    asked = await deliver(host.runtime, host.loaded, "alice", "go on")
+    await slow.begun.wait()
+    monkeypatch.setattr(failpoints, "_armed", failpoints._parse(at))
+    slow.go_on.set()
+    await until_state(host, asked.id, "done")
+    assert not await host.database.read(stored.runs, state="running")
