@@ -1321,7 +1321,7 @@ BUGS = (
         "a long message is kept with its secrets",
         "N5",
         "test_N5_a_secret_that_is_said_called_printed_or_failed_with_is_written_nowhere",
-        Edit("_post", "tx.redact(speech.text)", "speech.text"),
+        Edit("_draft", "tx.redact(speech.text)", "speech.text"),
     ),
     bug(
         "continue goes back to something before the last matter",
