@@ -319,7 +319,16 @@ async def test_L3_a_slow_loop_is_stopped_too(team: Team) -> None:
     assert await runs(team) == 24
 
 
-@pytest.mark.parametrize("text", ["@bob as I said", NO_REPLY])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "@bob as I said",
+        NO_REPLY,
+        "@bob at length: " + "so it is. " * 1000,
+        "@bob the key is sk-ant-api03-" + "x7Kd9" * 18,
+    ],
+    ids=["the same words", "nothing", "a long text", "a secret"],
+)
 async def test_five_runs_in_a_row_that_produce_nothing_new_pause_the_workspace(team: Team, text: str) -> None:
     team.employ("alice", Parrot(text))
     team.employ("bob", Parrot(NO_REPLY), limits=OFF)

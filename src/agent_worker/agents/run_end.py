@@ -20,7 +20,7 @@ from agent_worker.work import agent_rows, inbox, limits, open_work, queue, run_r
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.limits import Reached
 from agent_worker.work.queue import Ageing, End, Instruction
-from agent_worker.workspaces import channel, deliveries, member_rows, resources, routing, workspace_rows
+from agent_worker.workspaces import deliveries, member_rows, resources, routing, workspace_rows
 
 
 def finish(
@@ -53,7 +53,6 @@ def _answer_in_workspace(tx: Transaction, job: Assignment, text: str, *, seen: i
     fresh = bool(run["produced"])
     _keep_thread(tx, job, text, now=now)
     if text and workspace["state"] == "running" and not run["posted"]:
-        fresh = fresh or not channel.said_before(tx, job.workspace, job.name, text)
         speech = routing.OutgoingMessage(
             workspace=job.workspace,
             sender=job.name,
@@ -62,6 +61,7 @@ def _answer_in_workspace(tx: Transaction, job: Assignment, text: str, *, seen: i
             hop=max(i.hop for i in job.taken) + 1,
             run=job.run,
         )
+        fresh = fresh or routing.is_new(tx, speech)
         routing.say(tx, speech, now=now)
     member_rows.end_run(tx, job.workspace, job.fence.agent, seen=seen, fruitful=fresh)
 

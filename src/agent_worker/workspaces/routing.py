@@ -101,6 +101,11 @@ def say(tx: Transaction, speech: OutgoingMessage, *, now: int, key: str | None =
     )
 
 
+def is_new(tx: Transaction, speech: OutgoingMessage) -> bool:
+    """Whether its sender has not said just this here lately, as it would be stored: secrets and length do not count."""
+    return not channel.said_before(tx, speech.workspace, speech.sender, _draft(tx, speech, ()).text)
+
+
 def _members_for(tx: Transaction, speech: OutgoingMessage) -> dict[str, str]:
     """Name → id of all members, if it may call on any; of those that its sender is told of, if it is a person's."""
     if speech.to is not None or speech.calls or "@" in speech.text:
