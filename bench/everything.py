@@ -47,12 +47,12 @@ PAGES = (
     Page("model-step", ("bench/model_step.py",), "what a step costs with a model that answers at once"),
     Page("page", ("-m", "bench.page"), "how soon the web page shows what happens"),
     Page("programs", ("-m", "bench.programs"), "what we add to a run of claude, codex, opencode and gemini"),
-    Page("peers", ("-m", "bench.peers"), "the same work with what one would pick instead"),
-    Page("first-hour", ("-m", "bench.first_hour"), "what a newcomer types until something is reached, then and now"),
+    Page("peers", ("-m", "bench.peers"), "the same work with what you might pick instead"),
+    Page("first-hour", ("-m", "bench.first_hour"), "what a newcomer types to reach each first result, then and now"),
     Page(
         "hosts",
         ("-m", "bench.hosts"),
-        "what several daemons over one PostgreSQL cost, and how soon one goes on for another",
+        "what several daemons over one PostgreSQL cost, and how soon one takes over from another",
     ),
     Page("shape", ("bench/shape.py",), "sizes, cycles and chains of the source, beside libraries we learned from"),
     Page("soak", ("bench/soak.py",), "an hour of mixed load: memory, descriptors, disk, orphans", alone=True),
@@ -64,7 +64,7 @@ def index() -> str:
     return (
         "# Figures\n\n"
         "Measured by the scripts in [bench](../../bench/README.md), as ratios against a baseline of the same run. "
-        "`uv run poe bench` writes all of them again; `uv run poe bench --only ring,growth` some.\n\n"
+        "`uv run poe bench` writes all of them again; `uv run poe bench --only ring,growth` writes only these.\n\n"
         "| page | what it tells | written by |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n\n"
         "Beside them: what the last runs of the [proof](../proof.md) left (`*.jsonl`), and pictures of the page.\n"
     )
