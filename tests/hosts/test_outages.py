@@ -108,6 +108,35 @@ async def test_H4_a_team_that_was_being_started_when_the_server_went_away_can_be
     assert (await workspace(host, started.id))["state"] == "running"
 
 
+async def test_H4_a_team_that_was_being_taken_up_when_the_server_went_away_goes_on_when_it_is_back(
+    tmp_path: Path, workflow: str
+) -> None:
+    with open_cluster() as cluster:
+        async with open_fleet(cluster.new_database(), tmp_path, "alice", workflow=workflow) as fleet:
+            first, host = await fleet.add(), await fleet.add()
+            first.employ("alice", slow := Slow("done"))
+            started = await begin(first.service, WorkflowRequest("review", first.root))
+            await deliver(first.runtime, first.loaded, "alice", "go on")
+            await slow.begun.wait()
+
+            def go_away(event: WorkspaceChanged) -> None:
+                if event.state == "running" and cluster.is_running:
+                    cluster.stop()
+
+            unlisten = host.runtime.bus.listen(go_away, WorkspaceChanged)
+            assert isinstance(host.runtime.database, PostgresDatabase)
+            host.runtime.database._patience = 0.01
+            await first.stop()
+            await until(lambda: not cluster.is_running)
+            unlisten()
+            await until_refused(host)
+            await come_back(host, cluster)
+
+            await until(lambda: host.service.running(started.id))
+            row = await workspace(host, started.id)
+            assert (row["state"], row["owner"]) == ("running", host.id)
+
+
 async def test_H4_webhooks_begin_workflows_though_the_server_was_away_when_they_were_looked_for(
     away: tuple[TestHost, Cluster],
 ) -> None:

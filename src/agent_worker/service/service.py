@@ -10,14 +10,16 @@ import json
 import logging
 import os
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.waiting import Waiting
 from agent_worker.core.address import Address, WorkspaceName
-from agent_worker.core.errors import InUse, NotFound, NotRunning
+from agent_worker.core.errors import InUse, NotFound, NotNow, NotRunning
 from agent_worker.core.events import Event
 from agent_worker.database.database import ProjectDatabase, Row, Transaction, WholeTransaction
+from agent_worker.database.patient import until_possible
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project_files import ProjectFiles
 from agent_worker.definitions.workflow import WorkflowDefinition, with_model
@@ -198,19 +200,20 @@ class Service:
         for root in await self.runtime.database.read(_roots_with_work):
             try:
                 await self.project(root)
-            except InUse as error:
+            except (InUse, NotNow) as error:
                 log.warning("%s", error.message)
                 self.background(self._take_up_later(root))
             except Exception:  # boundary: one that cannot be opened keeps no other one closed
                 log.exception("project %s could not be opened again", root)
 
     async def _take_up_later(self, root: str) -> None:
-        """Open a project as soon as another runtime lets go of it, which nobody tells us: we look again and again."""
+        """Open a project as soon as another runtime lets go of it, or it can be read: nobody tells us when, so we look
+        again and again."""
         while True:
             await self.runtime.clock.sleep(TAKE_UP)
             try:
                 await self.project(root)
-            except InUse:
+            except (InUse, NotNow):
                 continue
             except Exception:  # boundary, as above
                 log.exception("project %s could not be opened again", root)
@@ -228,11 +231,22 @@ class Service:
     async def _open_workspaces(self, workspaces: list[Row]) -> None:
         for workspace in workspaces:
             try:
-                await self._reopen(workspace)
-            except InUse:
-                continue  # with its project, later
-            except Exception:  # boundary: one that cannot be opened keeps no other one closed
-                log.exception("workflow %s:%s could not be opened again", workspace["workflow"], workspace["tag"])
+                await self._reopen_if_possible(workspace)
+            except NotNow as error:
+                log.warning("workflow %s:%s: %s", workspace["workflow"], workspace["tag"], error.message)
+                again = partial(self._reopen_if_possible, workspace)
+                self.background(until_possible(again, self.runtime.clock))
+
+    async def _reopen_if_possible(self, workspace: Row) -> None:
+        """Raises NotNow: then it can be later."""
+        try:
+            await self._reopen(workspace)
+        except NotNow:
+            raise
+        except InUse:
+            pass  # with its project, later
+        except Exception:  # boundary: one that cannot be opened keeps no other one closed
+            log.exception("workflow %s:%s could not be opened again", workspace["workflow"], workspace["tag"])
 
     async def _reopen(self, workspace: Row) -> None:
         root = await self.runtime.database.of(workspace["project"]).read(project_rows.root_here)

@@ -17,6 +17,7 @@ from typing import ParamSpec
 from agent_worker.agents.hosting import HostGone
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.agents.project_identity import is_at
+from agent_worker.core.errors import NotNow
 from agent_worker.core.events import ApprovalsChanged, Event, HostChanged, Queued, TokensChanged, WorkspaceChanged
 from agent_worker.database.database import Row
 from agent_worker.database.patient import until_possible
@@ -113,6 +114,8 @@ class SharedWork:
                 return
             await self._service.project(root)
             await self._service.runtime.supervisor.wake_all()
+        except NotNow:
+            raise  # whoever began it tries again
         except Exception as error:  # boundary: another host has it, and this one may try at the next message
             log.warning("project %s of another host is not opened here: %s", project, error)
         finally:
