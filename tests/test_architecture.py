@@ -6,6 +6,7 @@ The rules are functions of a source tree (rules.py); here each is held for ours,
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import subprocess
 import sys
@@ -177,6 +178,18 @@ def test_importing_the_package_is_cheap() -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_somebody_listens_for_ctrl_c_before_the_program_imports_anything() -> None:
+    """Whoever presses it sooner sees a traceback."""
+    code = (
+        "import sys\n"
+        "before = set(sys.modules)\n"
+        "import agent_worker.cli.__main__\n"
+        "others = {m for m in set(sys.modules) - before if not m.startswith('agent_worker')} - {'__future__'}\n"
+        "assert not others, others"
+    )
+    subprocess.run([sys.executable, "-S", "-c", code], check=True, env=os.environ | {"PYTHONPATH": str(SOURCE.parent)})
 
 
 def test_agents_in_this_process_load_only_what_every_project_needs() -> None:

@@ -11,9 +11,10 @@ The names below are the Python API (docs/guides/python.md); each is imported whe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # type checkers take it for true; `typing` is slow to import, and every command would wait for it
 if TYPE_CHECKING:
+    from typing import Any
+
     from agent_worker.api.connected import connect
     from agent_worker.api.local import local
     from agent_worker.api.results import (

@@ -146,6 +146,14 @@ def test_S6_the_home_is_found_without_HOME_and_may_have_a_long_path(
     assert read_daemon(home_directory()) == FOUND
 
 
+def test_a_HOME_that_is_empty_does_not_put_the_home_at_the_root_of_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(HOME_VARIABLE, raising=False)
+    monkeypatch.setenv("HOME", "")
+    with pytest.raises(Refused, match="HOME is set, and empty") as refusal:
+        home_directory()
+    assert HOME_VARIABLE in refusal.value.hint
+
+
 def test_U3_a_link_in_place_of_the_file_is_replaced_and_not_followed(home: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_text(json.dumps({"format": 1}))

@@ -13,9 +13,10 @@ from tests.teams import open_team, write_project
 
 from agent_worker.backends.mock import says
 from agent_worker.core.clock import TestClock
-from agent_worker.core.errors import Problem
+from agent_worker.core.errors import DefinitionError, Problem
 from agent_worker.definitions.project import ProjectDefinition
 from agent_worker.definitions.project_files import ProjectFiles, load_project
+from agent_worker.definitions.settings import read_settings
 from agent_worker.service.projects import status
 from agent_worker.service.service import Service
 
@@ -145,6 +146,27 @@ def test_I5_a_hundred_broken_files_do_not_stop_twenty_good_ones(root: Path) -> N
     assert "backend" in unknown.hint
     report.count("I5 broken files", len(broken))
     report.count("I5 good files beside them", 2 * GOOD)
+
+
+@pytest.mark.parametrize("make", THINGS)
+def test_I5_what_stands_in_place_of_the_projects_own_file_is_told(root: Path, make: Callable[[Path], None]) -> None:
+    """Its limits do not hold, and nobody would know."""
+    make(root / "moniro.yaml")
+    project = load_project(root)
+    assert [problem.file for problem in project.problems] == ["moniro.yaml"]
+    assert len(project.agents) == GOOD
+
+
+def test_what_holds_the_place_of_the_projects_own_file_while_a_command_runs_is_none(root: Path) -> None:
+    (root / "moniro.yaml").mkdir(mode=0o555)
+    assert not load_project(root).problems
+
+
+@pytest.mark.parametrize("make", THINGS)
+def test_I5_what_stands_in_place_of_the_settings_is_told(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "settings.yaml")
+    with pytest.raises(DefinitionError):
+        read_settings(tmp_path)
 
 
 def test_I5_a_file_name_that_is_no_text_stops_nobody(root: Path) -> None:

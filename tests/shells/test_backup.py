@@ -30,6 +30,8 @@ def test_a_backup_is_made_while_the_daemon_works_and_restored_when_it_is_stopped
 
         again = terminal.run("backup", str(file))
         assert (again.returncode, again.stderr) == (2, f"error: {file} exists already\n  hint: name another file\n")
+        nothing = terminal.run("restore", str(tmp_path / "nothing.db"))
+        assert nothing.stderr.startswith(f"error: there is no file {tmp_path / 'nothing.db'}\n")
         early = terminal.run("restore", str(file))
         assert early.returncode == 2
         assert "agent-worker stop --all" in early.stderr

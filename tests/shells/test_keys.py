@@ -60,7 +60,7 @@ async def test_work_without_a_key_waits_says_what_to_type_and_goes_on_once_it_is
         assert (item["kind"], item["agent"]) == ("key", "alice")
         assert "agent-worker key set openai" in item["text"]
         doctor = (await asyncio.to_thread(terminal.run, "doctor")).stdout
-        assert "!!  keys: alice waits for a key: there is no key for openai-chat: OPENAI_API_KEY is not set\n" in doctor
+        assert "!!  keys: alice waits for a key: there is no key for openai: OPENAI_API_KEY is not set\n" in doctor
         assert "      fix: agent-worker key set openai\n" in doctor
         receipt = await told(terminal, "key", "set", "openai", stdin=f"{KEY}\n")
         assert receipt == "OPENAI_API_KEY is stored; what waited for it continues (1 agent)\n"

@@ -41,7 +41,8 @@ MISTAKES = {
     "edit alice": ("there is no command 'edit'", "agent-worker agent edit alice"),
     "ls --foo": ("agent-worker ls has no option --foo", "agent-worker ls --help"),
     "ls --jsno": ("agent-worker ls has no option --jsno", "did you mean: agent-worker ls --json"),
-    "gc now": ("one word too many: now", "agent-worker gc --help"),
+    "gc now": ("one word too many: now", "agent-worker gc"),
+    "stats alice": ("one word too many: alice", "agent-worker stats"),
     "ls alice bob cy": ("too many words: bob cy", "agent-worker ls --help"),
     "schema agnet": ("'agnet' is not one of agent, workflow, project", "agent-worker schema agent"),
     "ls --json=3": ("option '--json' does not take a value", "agent-worker ls --help"),
@@ -78,6 +79,15 @@ def test_where_json_was_asked_for_an_error_is_json_too(tmp_path: Path) -> None:
         "message": "agent-worker ls has no option --foo",
         "hint": "agent-worker ls --help",
     }
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no disk that is always full")
+def test_json_that_cannot_be_written_is_told_to_the_person(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        words = [sys.executable, "-m", "agent_worker.cli", "schema", "agent", "--json"]
+        done = subprocess.run(words, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: the disk is full")
 
 
 def test_what_is_called_otherwise_is_there_and_what_people_type_is_not() -> None:

@@ -1,4 +1,7 @@
-"""Where the program begins. It imports nothing before somebody listens for Ctrl-C: a person may press it at once."""
+"""Where the program begins. It imports nothing before somebody listens for Ctrl-C: a person may press it at once.
+
+That holds for the packages above this module too, which are imported first.
+"""
 
 import sys
 

@@ -175,7 +175,7 @@ def explained(error: click.ClickException, cli: click.Command) -> BadInput:
     if extra := re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", error.format_message()):
         told = f"{'too many words' if ' ' in extra[1] else 'one word too many'}: {extra[1]}"
         told += f" ({usage.removeprefix(': ')})" if (usage := _usage(ctx)) else ""
-        return BadInput(told, hint=_as_option(ctx, extra[1]) or f"{ctx.command_path} --help")
+        return BadInput(told, hint=_as_option(ctx, extra[1]) or _alone(ctx))
     said = re.sub(r"is not a valid integer( range)?", "is not a whole number", error.format_message().rstrip("."))
     return BadInput(f"{said[:1].lower()}{said[1:]}{_usage(ctx)}", hint=f"{ctx.command_path} --help")
 
@@ -200,6 +200,12 @@ def _not_one_of(ctx: click.Context, error: click.BadParameter, known: click.Choi
     typed, meant = (found[1], nearest(found[1], choices) or choices[0]) if found else ("", choices[0])
     line = shlex.join(["agent-worker", *(meant if word == typed else word for word in sys.argv[1:])])
     return BadInput(told, hint=line if typed in sys.argv and len(line) <= _REPEATED else f"{ctx.command_path} --help")
+
+
+def _alone(ctx: click.Context) -> str:
+    """The command by itself, where it takes no words at all; else its help."""
+    takes = any(isinstance(each, click.Argument) for each in ctx.command.params)
+    return f"{ctx.command_path} --help" if takes else ctx.command_path
 
 
 def _as_option(ctx: click.Context, extra: str) -> str:

@@ -60,11 +60,12 @@ def paint_state(state: str, waiting: Mapping[str, Any] | None = None) -> str:
 def complain(error: AgentWorkerError) -> None:
     """Say what went wrong, and what to do; where JSON was asked for, as JSON where the answer would have stood.
 
-    Where it cannot be written, the exit code says it alone.
+    Where JSON cannot be written it is said to the person; where that cannot be either, the exit code says it alone.
     """
-    with suppress(OSError):
-        if "--json" in sys.argv[1:]:
+    if "--json" in sys.argv[1:]:
+        with suppress(OSError):
             return tell_json({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
+    with suppress(OSError):
         echo(clean(f"error: {error.message}"), err=True)
         if error.hint and error.hint not in error.message:
             echo(clean(f"  hint: {error.hint}"), err=True)

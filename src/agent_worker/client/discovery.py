@@ -81,6 +81,8 @@ def come_from() -> dict[str, str]:
 def home_directory() -> Path:
     if given := os.environ.get(HOME_VARIABLE):
         return Path(given).absolute()
+    if os.environ.get("HOME") == "":  # it would be the root of the disk
+        raise Refused("HOME is set, and empty", hint=_ELSEWHERE)
     try:
         return Path.home() / ".agent-worker"
     except RuntimeError:

@@ -44,7 +44,7 @@ def look_into(path: Path) -> BackupContents:
                 raise BadInput(f"{path} is damaged: {found[0]}", hint="take an earlier backup")
             return _contents(connection, path)
     except (apsw.Error, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} is not a backup: {error}", hint="agent-worker backup makes one") from None
+        raise BadInput(f"{path} is not a backup: {error}", hint="agent-worker backup (it makes one)") from None
 
 
 def _contents(connection: apsw.Connection, path: Path) -> BackupContents:
@@ -54,7 +54,7 @@ def _contents(connection: apsw.Connection, path: Path) -> BackupContents:
         found.pop(f"sqlite_autoindex_{FILES}_1", None)
         files = dict(connection.execute(f"select name, content from {FILES}"))
     if "migration" not in found:
-        raise BadInput(f"{path} is a database, but not one of ours", hint="agent-worker backup makes one")
+        raise BadInput(f"{path} is a database, but not one of ours", hint="agent-worker backup (it makes one)")
     version, newest = connection.execute("select max(version) from migration").get, versions()[-1][0]
     if not isinstance(version, int) or version > newest:
         raise BadInput(
@@ -90,12 +90,17 @@ def check_not_taken_away(database: Path) -> None:
         raise StorageFault(f"{database} was taken away while it was in use; all of it is saved in {saved}", hint=FIX)
 
 
+def check_there(backup: Path) -> None:
+    """Refuse a backup that is no file, before anybody stops a daemon for it."""
+    if not backup.is_file():
+        raise NotFound(f"there is no file {backup}", hint="agent-worker backup (it makes one)")
+
+
 def put_back(source: Path, database: Path, *, stamp: str) -> tuple[BackupContents, Path | None]:
     """Make this backup the database; what was there is set aside: its new name, None when there was nothing."""
-    if not source.is_file():
-        raise NotFound(f"there is no file {source}", hint="agent-worker backup makes one")
+    check_there(source)
     if any(_beside(source, suffix).exists() for suffix in BESIDE):
-        raise Refused(f"{source} is a database in use, not a backup", hint="agent-worker backup makes one")
+        raise Refused(f"{source} is a database in use, not a backup", hint="agent-worker backup (it makes one)")
     arriving = database.with_name(f"{database.name}.restoring")
     discard(arriving)
     try:

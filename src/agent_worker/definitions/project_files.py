@@ -201,7 +201,8 @@ class _Look:
     # --- the project's own file -----------------------------------------------------------------------
 
     def _project_file(self) -> ProjectDefinition:
-        files = [path for name in PROJECT_FILES if os.path.isfile(path := self._root / name)]
+        # What is no file, or a link to nothing, is told: its limits would be missing without a word.
+        files = [path for name in PROJECT_FILES if is_there(path := self._root / name)]
         for other in files[1:]:
             self._note(other, "", f"is not read: there is {files[0].name} too", hint="keep one of them")
         if not files:

@@ -6,6 +6,7 @@ chooses freely how its own teams work, and may only lower what costs something: 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -253,7 +254,7 @@ def tightened(home: Settings, project: ProjectSettings) -> Settings:
 def read_settings(home: Path) -> Settings:
     """What the user's file says; defaults when there is none. Raises DefinitionError."""
     file = home / FILE
-    return validate(Settings, read_source(file), defaults={}) if file.exists() else Settings()
+    return validate(Settings, read_source(file), defaults={}) if os.path.lexists(file) else Settings()
 
 
 def wrong_model(home: Path) -> list[Problem]:

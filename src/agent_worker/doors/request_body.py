@@ -45,7 +45,10 @@ def check_texts(value: Any, depth: int = 0) -> None:
     match value:
         case str():
             if "\0" in value or _HALF_A_PAIR.search(value):
-                raise BadRequest("a text holds something that is not a character: NUL, or half of a pair")
+                raise BadRequest(
+                    "a text holds something that is not a character: NUL, half of a pair, or a byte that is not UTF-8",
+                    hint="write it as UTF-8, without NUL",
+                )
         case bool() | None:
             pass
         case int():

@@ -54,7 +54,7 @@ def disk() -> Check:
     try:
         found = _space_of(home).look()
     except AgentWorkerError as error:
-        return Check("disk", False, error.message, error.hint)
+        return Check("settings", False, error.message, error.hint)
     if told := found.told():
         return Check("disk", False, told, "agent-worker gc")
     return Check("disk", True, "the free space is unknown" if found.free is None else f"{amount(found.free)} free")

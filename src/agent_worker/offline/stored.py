@@ -22,7 +22,7 @@ from agent_worker.core.ids import new_id
 from agent_worker.core.text import plural
 from agent_worker.daemon.process.lock import only_one
 from agent_worker.database.recovery import recover
-from agent_worker.database.restore import put_back, saved_copy
+from agent_worker.database.restore import check_there, put_back, saved_copy
 from agent_worker.database.runtime_lock import RuntimeHolder, hold_database
 from agent_worker.definitions.project_files import find_project, load_project
 from agent_worker.files.root import Root
@@ -36,6 +36,7 @@ def restored(file: Path) -> tuple[int, Path | None]:
     if os.environ.get(DATABASE_VARIABLE, "").strip():
         told = "the daemon's state is in PostgreSQL, which has its own backups"
         raise Refused(told, hint=f"pg_restore; or unset {DATABASE_VARIABLE} to restore what this home keeps")
+    check_there(file)
     with alone() as home:
         stamp = time_stamp()
         found, aside = put_back(file, home / DATABASE, stamp=stamp)

@@ -341,7 +341,8 @@ def _own_key(provider: Provider, env: Mapping[str, str]) -> tuple[str, str]:
     if provider.keyless:
         return "", ""
     wanted = provider.variables[0]
-    raise NoKey(f"there is no key for {provider.name}: {wanted} is not set", subject=owner_of(wanted))
+    owner = owner_of(wanted)
+    raise NoKey(f"there is no key for {owner or provider.name}: {wanted} is not set", subject=owner)
 
 
 def _refuse_theft(variable: str, provider: Provider, host: str, approval: Approval, *, foreign: bool) -> None:
