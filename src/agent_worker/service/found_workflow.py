@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -12,8 +13,10 @@ from agent_worker.core.address import canonical
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Refused
 from agent_worker.core.later import dataclass
 from agent_worker.core.remote import Fetched, Remote, is_remote, parse_remote
-from agent_worker.definitions.workflow import WorkflowDefinition, alone, together
+from agent_worker.database.database import Row
+from agent_worker.definitions.workflow import WorkflowDefinition, alone, together, with_model
 from agent_worker.service.addresses import no_agent
+from agent_worker.workflows.placeholder_values import MODEL
 from agent_worker.workflows.remote import Remotes
 from agent_worker.workflows.runtime import Runtime
 
@@ -51,6 +54,12 @@ async def find_workflow(runtime: Runtime, loaded: LoadedProject, name: str) -> F
         told = f'ask it: agent-worker ask {agent} "…"; after a stop: agent-worker agent start {agent}'
         raise NotFound(f"{agent} is an agent, not a workflow", hint=told)
     raise project.no_workflow(name)
+
+
+def as_started(found: FoundWorkflow, loaded: LoadedProject, workspace: Row) -> WorkflowDefinition:
+    """The workflow with the model that an instance of it was started with."""
+    model = json.loads(workspace["given"]).get(MODEL)
+    return with_model(found.definition, loaded.project.agents, model) if model else found.definition
 
 
 def _called_together(loaded: LoadedProject, names: Sequence[str]) -> WorkflowDefinition:

@@ -6,7 +6,6 @@ After a restart the instances that were running are opened again, with the membe
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 from collections.abc import Awaitable, Callable, Coroutine
@@ -22,9 +21,9 @@ from agent_worker.database.database import ProjectDatabase, Row, Transaction, Wh
 from agent_worker.database.patient import until_possible
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.project_files import ProjectFiles
-from agent_worker.definitions.workflow import WorkflowDefinition, with_model
+from agent_worker.definitions.workflow import WorkflowDefinition
 from agent_worker.service.addresses import address_in, workspace_name_in
-from agent_worker.service.found_workflow import FoundWorkflow, find_workflow, remotes_of
+from agent_worker.service.found_workflow import FoundWorkflow, as_started, find_workflow, remotes_of
 from agent_worker.service.open_projects import OpenProjects, ProjectValues
 from agent_worker.service.running_instances import RunningInstances, at_rest
 from agent_worker.service.typed_ids import Kind, holding
@@ -32,7 +31,6 @@ from agent_worker.work import inbox, project_rows
 from agent_worker.work.door_tokens import DoorTokens
 from agent_worker.workflows import start as instances
 from agent_worker.workflows.instance import Instance, end_now
-from agent_worker.workflows.placeholder_values import MODEL
 from agent_worker.workflows.remote import Remotes
 from agent_worker.workflows.runtime import Runtime
 from agent_worker.workflows.summary import Summary, summarise
@@ -268,8 +266,7 @@ class Service:
     async def definition_of(self, loaded: LoadedProject, workspace: Row) -> WorkflowDefinition:
         """The workflow of an instance, as its file says now, with the model that it was started with."""
         found = await self.workflow(loaded, workspace["file"] or workspace["workflow"])
-        model = json.loads(workspace["given"]).get(MODEL)
-        return with_model(found.definition, loaded.project.agents, model) if model else found.definition
+        return as_started(found, loaded, workspace)
 
     # --- instances ------------------------------------------------------------------------------------
 
