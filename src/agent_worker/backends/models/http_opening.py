@@ -100,7 +100,7 @@ async def open_connection(server: Server, address: str, certificates: ssl.SSLCon
         port,
         ssl=tls,
         server_hostname=name if tls else None,
-        happy_eyeballs_delay=_SECOND_ADDRESS,
+        happy_eyeballs_delay=_until_next(host),
     )
     return connection
 
@@ -159,7 +159,7 @@ async def _by_tunnel(server: Server, certificates: ssl.SSLContext | None) -> Htt
     host, port = _where(proxy)
     tls = certificates if proxy.scheme == "https" else None
     _, talk = await loop.create_connection(
-        lambda: _Handshake(proxy), host, port, ssl=tls, happy_eyeballs_delay=_SECOND_ADDRESS
+        lambda: _Handshake(proxy), host, port, ssl=tls, happy_eyeballs_delay=_until_next(host)
     )
     transport: asyncio.Transport = talk.transport
     try:
@@ -205,6 +205,15 @@ async def _by_socks(server: Server, proxy: SplitResult, talk: _Handshake) -> Non
         raise talk.refused(f"says: {_SOCKS_REFUSALS.get(refusal, f'error {refusal}')}")
     length = {1: 4, 4: 16}.get(kind) or (await talk.read(1))[0]
     await talk.read(length + 2)  # the address it speaks from, which is no business of ours
+
+
+def _until_next(host: str) -> float | None:
+    """Only a name has several addresses."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return _SECOND_ADDRESS
+    return None
 
 
 def _socks_address(host: str) -> bytes:
