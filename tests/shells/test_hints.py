@@ -102,6 +102,13 @@ def test_what_is_nearly_right_gives_the_line_that_was_meant(terminal: Terminal, 
     assert done.stderr.endswith(f"  hint: did you mean: agent-worker {NEARLY[typed]}\n"), done.stderr
 
 
+@pytest.mark.parametrize("typed", ["ask @ hi", "chat @", "ask @@ hi"])
+def test_what_is_no_address_is_told_as_such(terminal: Terminal, typed: str) -> None:
+    done = terminal.run(*shlex.split(typed))
+    assert done.returncode == 2
+    assert "is not an address" in done.stderr
+
+
 def test_a_channel_that_runs_is_written_to_whatever_the_order_was(terminal: Terminal) -> None:
     terminal.says("start", "review", "--background")
     told = terminal.run("send", "hi", "@review").stderr

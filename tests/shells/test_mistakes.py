@@ -109,13 +109,6 @@ def exists(words: list[str]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("typed", ["ask @ hi", "chat @", "ask @@ hi"])
-def test_what_is_no_address_is_told_as_such(typed: str, tmp_path: Path) -> None:
-    done = run(*shlex.split(typed), cwd=tmp_path)
-    assert done.returncode == 2
-    assert "is not an address" in done.stderr
-
-
 def test_init_writes_nothing_for_a_model_that_nobody_has(tmp_path: Path) -> None:
     done = run("init", "--model", "antropic/claude", cwd=tmp_path)
     assert done.returncode == 2
