@@ -203,8 +203,8 @@ def _not_one_of(ctx: click.Context, error: click.BadParameter, known: click.Choi
 
 
 def _alone(ctx: click.Context) -> str:
-    """The command by itself, where it takes no words at all; else its help."""
-    takes = any(isinstance(each, click.Argument) for each in ctx.command.params)
+    """The command by itself, where it takes nothing at all that the word could have been; else its help."""
+    takes = any(not (isinstance(each, click.Option) and each.is_flag) for each in ctx.command.params)
     return f"{ctx.command_path} --help" if takes else ctx.command_path
 
 
