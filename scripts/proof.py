@@ -30,7 +30,7 @@ HEAD = """# The proof
 Written by `uv run poe proof` from the last runs; do not edit. What is promised, and which tests stand for it, is in
 [promises.md](promises.md). To see for yourself:
 
-```
+```text
 uv run poe faults     # every row below, with large counts; writes docs/figures/faults.jsonl
 uv run poe bugs       # breaks the source on purpose and shows which test notices
 uv run poe fuzz       # fuzzers on everything that reads what others wrote

@@ -153,7 +153,7 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     yield f"## `{context.command_path}`\n"
     yield f"{_plain(command.help or '')}\n"
     usage = " ".join(command.collect_usage_pieces(context))
-    yield f"```\n{context.command_path} {usage}\n```\n"
+    yield f"```text\n{context.command_path} {usage}\n```\n"
     options = [o for o in command.params if isinstance(o, click.Option) and o.help]
     if options:
         yield "\n".join(f"- `{', '.join(o.opts)}` {o.help}" for o in options) + "\n"

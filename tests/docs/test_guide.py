@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -19,7 +20,7 @@ GUIDES = Path(__file__).parent.parent.parent / "docs" / "guides"
 
 def commands(guide: str) -> list[list[str]]:
     blocks = re.findall(r"```sh\n(.*?)```", (GUIDES / guide).read_text(), re.DOTALL)
-    return [shlex.split(line) for block in blocks for line in block.splitlines() if line.strip()]
+    return [shlex.split(line, comments=True) for block in blocks for line in block.splitlines() if line.strip()]
 
 
 @pytest.fixture
@@ -37,15 +38,38 @@ class Shell:
         self._env = {name: os.environ[name] for name in keep if name in os.environ}
         self._env |= {"AGENT_WORKER_HOME": str(tmp / "home"), "AGENT_WORKER_PORT": "0", "HOME": str(tmp)}
 
+    def known(self, **env: str) -> None:
+        """Variables that are set in this terminal from now on."""
+        self._env |= env
+
+    def write(self, name: str, text: str) -> None:
+        (self.cwd / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.cwd / name).write_text(text)
+
     def run(self, command: list[str], stdin: str = "") -> subprocess.CompletedProcess[str]:
         assert command[0] == "agent-worker"
         return nursery.run("agent_worker.cli", *command[1:], cwd=self.cwd, env=self._env, stdin=stdin)
 
 
-def follow(shell: Shell, guide: str) -> dict[str, str]:
+#: What a page writes for the id of a run, which only exists once there is work.
+RUN = ("RUN", "r_…")
+
+
+def last_run(shell: Shell, agent: str = "alice") -> str:
+    """The newest run of an agent; if it has none, it gets something to do."""
+    for _ in range(2):
+        for run in json.loads(shell.run(["agent-worker", "runs", "--json"]).stdout):
+            if run["agent"] == agent:
+                return str(run["id"])
+        assert shell.run(["agent-worker", "ask", agent, "hello"]).returncode == 0
+    raise AssertionError(f"{agent} has not worked")
+
+
+def follow(shell: Shell, guide: str, worker: str = "carol") -> dict[str, str]:
     """Type every command of a guide, in order; what each printed."""
     said: dict[str, str] = {}
-    for command in commands(guide):
+    for words in commands(guide):
+        command = [last_run(shell, worker) if word in RUN else word for word in words]
         done = shell.run(command)
         line = shlex.join(command[1:])
         allowed = (0, 1) if command[1] == "doctor" else (0,)  # it tells what this machine lacks

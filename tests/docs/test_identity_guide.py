@@ -30,7 +30,7 @@ def test_every_command_of_the_guide_about_souls_works(shell: Shell) -> None:
 
 async def test_the_story_happens_as_it_is_told(tmp_path: Path, clock: TestClock) -> None:
     definition, _ = re.findall(r"```yaml\n# \S+\n(.*?)```", PAGE, re.DOTALL)
-    (shown,) = re.findall(r"```text\n(.*?)\n```", PAGE, re.DOTALL)
+    (shown,) = re.findall(r"```text\n(The soul.*?)\n```", PAGE, re.DOTALL)
     async with open_team(tmp_path, "carol", clock=clock, extra={"carol": definition}) as team:
         carol = Life(team, tmp_path, "carol")
         good = "It is done, and the trade-off is that it takes more memory than before."

@@ -12,27 +12,49 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.docs.test_guide import Shell, shell
+from tests.docs.test_guide import RUN, Shell, last_run, shell
 from tests.docs.test_links import ROOT
 from tests.repositories import Repository
 
 from agent_worker.cli.main import ALSO, COMMANDS, cli
-from agent_worker.core.errors import UnknownSchema
+from agent_worker.core.errors import DefinitionError, UnknownSchema
 from agent_worker.database.migrations import migrate, versions
 from agent_worker.definitions.agent import AgentSettings
+from agent_worker.definitions.notifications import read_notifications
 from agent_worker.definitions.project_files import load_project
-from agent_worker.definitions.settings import Settings
+from agent_worker.definitions.settings import Settings, read_settings
+from agent_worker.files.root import Root
+from agent_worker.identity import soul
+from agent_worker.memory import memory
 from agent_worker.offline.service_files import unit as service_unit
 from agent_worker.work.limits import UNKNOWN_PRICE, WorkLimits
 
 __all__ = ["shell"]
 
 DOCS = ROOT / "docs"
-#: Pages whose commands are typed by a test of their own, with more to say about each.
-ELSEWHERE = {"first-team", "memory", "keeping-it-safe", "decisions", "workflows", "git"}
+#: Pages whose commands are typed by a test of their own, with more to say about each; of some, what begins so.
+ELSEWHERE: dict[str, list[str]] = {
+    **{page: [""] for page in ("first-team", "memory", "keeping-it-safe", "decisions", "workflows", "git", "identity")},
+    "notifications": ["agent-worker notify test"],
+    "talking": ["agent-worker inbox answer"],
+}
 #: What is typed before the commands of a page, and what is answered.
-BEFORE = {"what-the-model-saw": "agent-worker init --backend mock", "page": "agent-worker init --backend mock"}
-ANSWERS = {"key set anthropic": "sk-ant-of-the-page"}
+BEFORE = {
+    "what-the-model-saw": "agent-worker init --backend mock",
+    "page": "agent-worker init --backend mock",
+    "README": "agent-worker init --backend mock",
+    "talking": "agent-worker init --backend mock",
+}
+ANSWERS = {"key set anthropic": "sk-ant-of-the-page", "key set MY_LLM_KEY": "a-key-of-the-page"}
+#: What asks a person at a terminal and refuses to guess in a pipe, with what it says there.
+AT_A_TERMINAL = {
+    "chat": "chat needs a terminal",
+    "connect": "there is nobody here to ask",
+    "trust": "nobody can be asked here",
+}
+
+#: Files of other programs, each read by a test that is named in test_every_block.py.
+OF_OTHERS = {"/etc/prometheus/prometheus.yml", "extra-openai-models.yaml"}
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -46,19 +68,53 @@ def blocks(page: Path, *languages: str) -> list[str]:
     return [text for language, text in _FENCE.findall(page.read_text("utf-8")) if language in languages]
 
 
-TYPED = [page for page in pages() if blocks(page, "sh") and page.stem not in ELSEWHERE]
+TYPED = [page for page in pages() if blocks(page, "sh") and ELSEWHERE.get(page.stem) != [""]]
 
 
 @pytest.mark.parametrize("page", TYPED, ids=lambda page: page.stem)
 def test_every_command_of_the_page_works(shell: Shell, page: Path) -> None:
-    lines = [BEFORE.get(page.stem, ""), *"".join(blocks(page, "sh")).splitlines()]
-    for line in filter(None, lines):
-        command = shlex.split(line, comments=True)
-        if "i_01…" in command:  # an id that only exists once there is work
-            command[command.index("i_01…")] = queued(shell)
-        done = shell.run(command, stdin=ANSWERS.get(shlex.join(command[1:]), ""))
+    prepare(shell, page)
+    typed = [text for text in blocks(page, "sh") if not text.startswith(tuple(ELSEWHERE.get(page.stem, [])))]
+    type_all(shell, "\n".join([BEFORE.get(page.stem, ""), *typed]))
+
+
+def type_all(shell: Shell, lines: str) -> dict[str, str]:
+    """Type each line; what each printed."""
+    said: dict[str, str] = {}
+    for line in filter(None, lines.splitlines()):
+        given, words = fed(shell, line)
+        command = [filled(shell, word) for word in words]
+        done = shell.run(command, stdin=given or ANSWERS.get(shlex.join(command[1:]), ""))
         told = (0, 1) if command[1] == "doctor" else (0,)  # it tells what this machine lacks
-        assert done.returncode in told, f"{line}\n{done.stdout}{done.stderr}"
+        if done.returncode == 2 and command[1] in AT_A_TERMINAL:
+            assert AT_A_TERMINAL[command[1]] in done.stderr, f"{line}\n{done.stdout}{done.stderr}"
+        else:
+            assert done.returncode in told, f"{line}\n{done.stdout}{done.stderr}"
+        said[shlex.join(command[1:])] = done.stdout
+    return said
+
+
+def prepare(shell: Shell, page: Path) -> None:
+    """The files of a page whose commands are about these files, each where its first line says."""
+    if page.stem in ("keys", "webhooks"):
+        for text in blocks(page, "yaml"):
+            shell.write(text.partition("\n")[0].removeprefix("# "), text)
+        shell.write(".agents/alice.yaml", "backend: mock\n")
+        shell.write("webhook.json", '{"action": "opened", "pull_request": {"number": 7, "title": "Faster"}}')
+
+
+def fed(shell: Shell, line: str) -> tuple[str, list[str]]:
+    """What a line pipes into its command, and the command."""
+    command = shlex.split(line, comments=True)
+    if command[0] != "cat":
+        return "", command
+    shell.write(command[1], "error: no such file\n")
+    return "error: no such file\n", command[command.index("|") + 1 :]
+
+
+def filled(shell: Shell, word: str) -> str:
+    """An id that only exists once there is work."""
+    return queued(shell) if word == "i_01…" else last_run(shell) if word in RUN else word
 
 
 def queued(shell: Shell) -> str:
@@ -85,16 +141,46 @@ def test_every_file_on_a_page_is_valid(tmp_path: Path) -> None:
         (root / ".agents").mkdir(parents=True)
         for name in ("alice", "bob", "carl", "dora"):
             (root / ".agents" / f"{name}.yaml").write_text("backend: mock\n")
-        for text in blocks(page, "yaml"):
-            found = re.match(r"# (\S+\.yaml)\n", text)
-            if page.name == "README.md":  # test_readme.py
-                continue
+        for text in blocks(page, "yaml") if page.name != "README.md" else []:  # test_readme.py
+            found = re.match(r"# (\S+\.ya?ml)\n", text)
             assert found, f"{page}: say which file this is: # .agents/alice.yaml"
-            (root / found[1]).parent.mkdir(parents=True, exist_ok=True)
-            (root / found[1]).write_text(text)
+            file = root / found[1].removeprefix("/")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+            read_back(file, root, found[1])
             seen += 1
         assert not load_project(root).problems, page
-    assert seen > 10
+    assert seen > 20
+
+
+def read_back(file: Path, root: Path, name: str) -> None:
+    """Read the file as the product reads one of this name; whatever is wrong with it raises."""
+    if name in OF_OTHERS or name == "moniro.yaml" or file.parent in (root / ".agents", root / ".workflows"):
+        return
+    match file.name:
+        case "notify.yaml":
+            assert read_notifications(file.parent).sinks
+        case "settings.yaml":
+            assert read_settings(file.parent) != Settings()
+        case "soul.yaml":
+            assert soul.read(file.read_text(), file=name)
+        case "working.yaml":
+            found = memory.load(Root(file.parent.parent))
+            assert found.entries
+            assert not found.problems
+        case _:
+            raise AssertionError(f"nobody reads {name}")
+
+
+def test_a_file_that_nobody_reads_or_that_is_wrong_is_noticed(tmp_path: Path) -> None:
+    for name, text in {
+        "colours.yaml": "red",
+        "notify.yaml": "sinks: { a: { to: ntfy } }",
+        "soul.yaml": "role: [1]",
+    }.items():
+        (tmp_path / name).write_text(text)
+        with pytest.raises((AssertionError, DefinitionError)):
+            read_back(tmp_path / name, tmp_path, name)
 
 
 def commands_on(page: Path) -> Iterator[str]:
@@ -196,7 +282,7 @@ def test_what_an_older_home_is_told_stands_on_the_page_about_installing() -> Non
     with pytest.raises(UnknownSchema) as refused:
         migrate(database, None)
     told = f"error: {refused.value.message}\n  hint: {refused.value.hint}\n"
-    assert told in blocks(DOCS / "install.md", "")
+    assert told in blocks(DOCS / "install.md", "text")
     database.close()
 
 

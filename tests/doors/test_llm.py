@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from tests.patience import PATIENCE
 from tests.shells.served import Served, served
 
 LLM = PYPI / "bin/llm"
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "openai.md"
+PORT = "127.0.0.1:5099"
 
 pytestmark = needs("llm, from PyPI", there=LLM.exists())
 
@@ -27,8 +30,10 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def home(daemon: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As the guide says: the models in its own file."""
     home = tmp_path_factory.mktemp("home")
-    where = f"  api_base: http://{daemon.here}/v1\n  api_key_name: agent-worker\n"
-    entries = [f'- model_id: "{name}"\n  model_name: "{name}"\n{where}' for name in ("alice", "@review")]
+    (entry,) = re.findall(r"```yaml\n# extra-openai-models\.yaml\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
+    assert PORT in entry
+    entry = entry.replace(PORT, daemon.here)
+    entries = [entry, entry.replace('"@review"', '"alice"')]
     (home / "extra-openai-models.yaml").write_text("".join(entries))
     return home
 

@@ -185,6 +185,7 @@ def test_a_failure_is_tried_again_ever_later_and_then_given_up() -> None:
         {"to": "command"},
         {"to": "command", "command": "x", "quiet": "late"},
         {"to": "command", "command": "x", "again": 5},
+        {"to": "command", "command": "x", "kinds": ["questions"]},
         {"to": "email", "server": "x"},
         {"to": "command", "command": "x", "unknown": 1},
     ],

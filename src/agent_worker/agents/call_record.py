@@ -20,6 +20,7 @@ from typing import Any
 from agent_worker.agents.run_begin import Assignment, hold_run, stored_result
 from agent_worker.agents.run_origin import RunOrigin
 from agent_worker.core.clock import Clock
+from agent_worker.core.item_kinds import Kind
 from agent_worker.core.redaction import Redactor
 from agent_worker.core.text import plural
 from agent_worker.database.database import ProjectDatabase, Transaction
@@ -84,7 +85,7 @@ class CallRecord:
         self,
         tx: Transaction,
         place: CallPosition,
-        kind: inbox.Kind,
+        kind: Kind,
         text: str,
         details: Mapping[str, Any],
         digest: str = "",

@@ -208,6 +208,6 @@ def show_pending(pending_approvals: Sequence[dict[str, Any]], *, err: bool = Tru
             echo(f"{what}\n  {clean(pending['why'])}", err=err)
         lines = clean(pending["shown"]).splitlines()
         for line in ("", *lines[:SHOWN]):
-            echo(f"  {line}", err=err)
+            echo(f"  {line}" if line else "", err=err)
         if len(lines) > SHOWN:
             echo(f"  … not shown here: {plural(len(lines) - SHOWN, 'more line')}", err=err)

@@ -36,7 +36,10 @@ def list_sinks(as_json: bool) -> None:
 @notify.command()
 @as_json_option
 def test(as_json: bool) -> None:
-    """Put a test item into your inbox: it is sent wherever your notifications go."""
+    """Put a test item into your inbox: it is sent wherever your notifications go, and at once.
+
+    For this one it does not matter which kinds a place wants, and whether it is quiet there.
+    """
     item = call("POST", "/notifications/test", project=here())
     if as_json:
         return tell_json({"item": item})

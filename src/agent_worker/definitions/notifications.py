@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
+from agent_worker.core.item_kinds import Kind
 from agent_worker.definitions.block import Block, Broken, wrong
 from agent_worker.definitions.fields import Duration, Flag, Line, Name
 from agent_worker.definitions.problems import validate
@@ -46,7 +47,7 @@ class Sink(Block):
     password: Line | None = Field(None, description="for email; $NAME is a variable")
     sender: Line | None = Field(None, description="of email")
     recipient: Line | None = Field(None, description="of email")
-    kinds: tuple[Line, ...] = Field((), description="which items; all by default", examples=[["question", "approval"]])
+    kinds: tuple[Kind, ...] = Field((), description="which items; all by default", examples=[["question", "approval"]])
     quiet: Annotated[Line, AfterValidator(_hours)] | None = Field(
         None, description="hours in which nothing is sent, in this machine's time", examples=["22:00-07:00"]
     )

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from agent_worker.core.errors import Refused
 from agent_worker.core.events import Decided, Ended, Proposed, Voted
+from agent_worker.core.item_kinds import Kind
 from agent_worker.database.database import Row, Transaction
 from agent_worker.proposals import minutes, store
 from agent_worker.proposals.request import (
@@ -323,7 +324,7 @@ def _within_bounds(tx: Transaction, workspace: str, root: str) -> None:
 def _ask_person(tx: Transaction, workspace: Row, proposal: Proposal, *, now: int) -> None:
     about = f"proposal {proposal.number} by {proposal.creator}: {proposal.question}"
     options = " / ".join(proposal.rules.options)
-    asked: dict[inbox.Kind, str] = {}
+    asked: dict[Kind, str] = {}
     if USER in proposal.electorate:
         asked["vote"] = f"{about}\nyour vote: {options}"
     if proposal.veto:

@@ -82,6 +82,7 @@ CAN: dict[str, list[str]] = {
     "check": ["approve", "deny"],
     "held": ["approve", "dismiss"],
     "judge": ["dismiss"],
+    "test": ["dismiss"],
 }
 
 

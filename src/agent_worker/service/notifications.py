@@ -39,14 +39,14 @@ async def notifications_list(service: Service, project: str | None = None) -> li
 
 @operation("POST", "/notifications/test")
 async def notifications_test(service: Service, project: str | None = None) -> str:
-    """Put a test item into your inbox, which is sent wherever your notifications go. Returns its id."""
+    """Put a test item into your inbox. It is sent to every sink, at once. Returns its id."""
     loaded = await service.project(project)
     wanted = await asyncio.to_thread(_wanted, service)
     if not wanted.sinks:
         where = service.runtime.home.location(FILE) if service.runtime.home else FILE
         raise BadInput("no notifications are set up yet", hint=f"write {where}: docs/guides/notifications.md says how")
     text = "This is a test of your notifications. Dismiss it."
-    return await service.write(loaded, inbox.ask, "feedback", ref=new_id("x"), text=text, now=service.now())
+    return await service.write(loaded, inbox.ask, "test", ref=new_id("x"), text=text, now=service.now())
 
 
 def _wanted(service: Service) -> Notifications:

@@ -9,31 +9,9 @@ from typing import Any, Literal
 from agent_worker.core.errors import NotFound
 from agent_worker.core.events import InboxItemAdded, InboxItemSettled
 from agent_worker.core.ids import new_id
+from agent_worker.core.item_kinds import Kind
 from agent_worker.database.database import Row, Transaction
 from agent_worker.work import outbox
-
-Kind = Literal[
-    "mention",
-    "question",
-    "approval",
-    "vote",
-    "veto",
-    "failure",
-    "dead",
-    "limit",
-    "key",
-    "conflict",
-    "space",
-    "control",
-    "feedback",
-    "soul",
-    "drift",
-    "dispute",
-    "sharing",
-    "check",
-    "held",
-    "judge",
-]
 
 
 def ask(

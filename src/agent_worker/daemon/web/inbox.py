@@ -35,6 +35,7 @@ _TITLES = {
     "held": "its own files changed while its program worked: was it you?",
     "sharing": "keeps back something that it shares",
     "judge": "its model for small questions failed a test",
+    "test": "a test of your notifications",
     "feedback": "reports what got in its way",
     "soul": "may change who it is",
     "drift": "no longer acts as it used to",
@@ -57,7 +58,7 @@ _OTHER_WORDS = {
 #: A no to these may have a reason, which is told to who asked.
 _REASONED = frozenset({"approval", "veto", "soul"})
 #: Shown where a team talks. Votes have a card of their own there, and who calls on the person does so in words.
-HERE = frozenset(inbox.CAN) - {"vote", "veto", "mention", "feedback", "space"}
+HERE = frozenset(inbox.CAN) - {"vote", "veto", "mention", "feedback", "space", "test"}
 
 
 @operation("GET", "/page/inbox")

@@ -434,7 +434,7 @@ create table inbox_item (
   agent text,
   kind text not null,                       -- mention | question | approval | vote | veto | failure | dead | limit |
                                             -- conflict | space | control | feedback | soul | drift | dispute |
-                                            -- sharing | check | held | judge
+                                            -- sharing | check | held | judge | test
   ref text not null,                        -- what it is about: a message, instruction or document
   text text not null,
   n bigint not null,                        -- what people call it: counts in its project

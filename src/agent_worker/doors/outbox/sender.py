@@ -89,10 +89,11 @@ class OutboxSender:
 
     async def _assign(self, row: Row, wanted: Notifications) -> None:
         now = self._on_the_wall()
+        is_test = row["kind"] == "test"  # for every sink, and now: the person is looking whether it arrives
         places = {
-            name: micros(due(sink, now))
+            name: micros(now if is_test else due(sink, now))
             for name, sink in wanted.sinks.items()
-            if not sink.kinds or row["kind"] in sink.kinds
+            if is_test or not sink.kinds or row["kind"] in sink.kinds
         }
         await self._service.runtime.database.of(row["project"]).write(outbox.assign, row["item"], places)
         self._stirred.set()
