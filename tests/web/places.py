@@ -119,6 +119,7 @@ def places(guest: Visit) -> dict[str, str]:
     return {
         "home": "#/home",
         "inbox": "#/inbox",
+        "settings": "#/settings",
         **{tab: guest.workspace(tab=tab) for tab in ("channel", "team", "documents", "decisions", "map")},
         "message": guest.workspace(seq="2"),
         "copies": guest.workspace("copies"),
@@ -139,6 +140,7 @@ def places(guest: Visit) -> dict[str, str]:
         "new-proposal": guest.place("new-proposal/review"),
         "start": guest.place("start/review"),
         "approval": guest.place("approval"),
+        "runs": guest.place("runs"),
         "search": "#/search/alice",
         "nothing-found": "#/search/zzzz",
         "audit": guest.place("audit/alice"),

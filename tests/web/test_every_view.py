@@ -30,6 +30,9 @@ CUT_OFF = """() => [...document.querySelectorAll('main :is(a, button, input, tex
   const { left, right } = e.getBoundingClientRect();
   return left < -1 || right > innerWidth + 1;
 }).map((e) => e.outerHTML.slice(0, 120))"""
+#: What somebody is asked to decide on, and cannot read without moving it sideways.
+HALF_READ = """() => [...document.querySelectorAll('main :is(.item, .consent, .call) pre')]
+  .filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map((e) => e.outerHTML.slice(0, 120))"""
 RUN = """async (only) => (await axe.run(document, { resultTypes: ['violations'], ...only })).violations.map((found) =>
   `${found.id}: ${found.help}: ${found.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(' | ')}`)"""
 ALL_RULES: dict[str, Any] = {}
@@ -72,7 +75,7 @@ def _look(page: Page, view: str, faults: Faults) -> None:
     for width in WIDTHS:  # the narrowest is the last
         page.set_viewport_size(_size(width))
         wide = [""] if page.evaluate("document.documentElement.scrollWidth") > width else []
-        faults.too_wide[f"{view}, {width}"] = wide + page.evaluate(CUT_OFF)
+        faults.too_wide[f"{view}, {width}"] = wide + page.evaluate(CUT_OFF) + page.evaluate(HALF_READ)
     _audit(page, f"{view}, narrow, light", faults)
     page.evaluate("() => document.querySelectorAll('main details').forEach((each) => { each.open = true })")
     wait(page, UNFOLDED)

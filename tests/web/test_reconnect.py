@@ -88,6 +88,7 @@ def test_a_new_daemon_signs_nobody_out_and_the_page_goes_on_where_it_was(guest: 
         assert box.input_value() == "half a thought"
         guest.go("#/home")
         page.locator("#main").get_by_role("heading", name="elsewhere").wait_for()  # nobody named it to this daemon
+        guest.go("#/settings")
         page.get_by_role("button", name="Sign out").click()
         page.get_by_text("You were signed out").wait_for()
         page.get_by_label("Address or code").fill(f"http://{new.here}/#code=guess")

@@ -10,16 +10,8 @@ import click
 from agent_worker.cli.call import call, here, part
 from agent_worker.cli.output import as_json_option, echo, paint, tell_json
 from agent_worker.core.errors import BadInput
-from agent_worker.core.provider_variables import KEYS, key_variable
+from agent_worker.core.provider_variables import KEY_SOURCES, KEYS, key_variable
 from agent_worker.core.text import clean, plural
-
-SOURCES = {
-    "stored": "the store",
-    "project": "the .env of this project",
-    "daemon": "the environment of the daemon",
-    "client": "the environment of a command, until the daemon ends",
-    "unapproved": "the .env of this project, once you approve it (agent-worker trust)",
-}
 
 
 def providers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -71,7 +63,7 @@ def list_keys(as_json: bool) -> None:
         return tell_json(found)
     for each in found:
         whose = f" ({each['provider']})" if each["provider"] else ""
-        echo(f"{paint(clean(each['variable']), 'cyan')}{whose}: from {SOURCES[each['source']]}")
+        echo(f"{paint(clean(each['variable']), 'cyan')}{whose}: from {KEY_SOURCES[each['source']]}")
     if not found:
         echo("there are no keys yet: agent-worker key set anthropic")
 
@@ -87,4 +79,4 @@ def remove(name: str, as_json: bool) -> None:
 
 def told(found: dict[str, Any]) -> str:
     """A key in a few words."""
-    return f"{clean(found['variable'])}, from {SOURCES[found['source']]}"
+    return f"{clean(found['variable'])}, from {KEY_SOURCES[found['source']]}"

@@ -15,7 +15,6 @@ from agent_worker.core.errors import BadInput, NotFound
 from agent_worker.core.suggestion import slip_of
 
 _HEAD = ("setting", "value", "from", "what it does")
-_NOTES = {"lower": "; a project may only lower it", "home": "; a project cannot set it", "project": ""}
 
 
 @click.command()
@@ -34,7 +33,10 @@ def settings(words: tuple[str, ...], as_json: bool) -> None:
         return tell_json(found)
     tell_table(
         _HEAD,
-        [(s["name"], s["value"], s["where"] or s["source"], s["what"] + _NOTES[s["scope"]]) for s in found],
+        [
+            (s["name"], s["value"], s["where"] or s["source"], "; ".join(filter(None, (s["what"], s["note"]))))
+            for s in found
+        ],
         empty="no settings",
     )
     for each in found:

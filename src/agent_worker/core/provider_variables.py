@@ -48,6 +48,14 @@ HEADERS: dict[str, tuple[str, ...]] = {
 KEYLESS = frozenset(
     {"ollama", "lmstudio", "vllm", "llamacpp"}
 )  #: on a machine of the user's own; its address says that it is wanted
+#: Where a key comes from, as people are told.
+KEY_SOURCES = {
+    "stored": "the store",
+    "project": "the .env of this project",
+    "daemon": "the environment of the daemon",
+    "client": "the environment of a command, until the daemon ends",
+    "unapproved": "the .env of this project, once you approve it (agent-worker trust)",
+}
 KEY_VARIABLES = frozenset(variable for variables in KEYS.values() for variable in variables)
 
 

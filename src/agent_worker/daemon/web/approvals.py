@@ -1,15 +1,18 @@
-"""What a project wants to do and the person has not approved: the question that a terminal asks, with its answers."""
+"""Trust: what a project wants to do and the person has not approved, as the question that a terminal asks; what they
+have approved, to be taken back."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from agent_worker.core.text import plural
 from agent_worker.daemon.web.diffs import diff_lines
-from agent_worker.daemon.web.frame import View, button, empty, form
+from agent_worker.daemon.web.frame import View, button, empty, form, panel, section, source
 from agent_worker.daemon.web.markup import Html, h
-from agent_worker.service import trust
+from agent_worker.daemon.web.tokens import tokens_section
+from agent_worker.service import hooks, inbox, trust
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
 from agent_worker.service.trust import PendingApproval
@@ -26,9 +29,103 @@ async def approval(
     pending = await trust.trust_list(service, project, workflow, agent)
     whose = workflow or agent or "this project"
     asked = ask(pending, project=project, workflow=workflow, agent=agent, whose=whose)
-    shown = asked or empty("Nothing waits for your approval: everything this project does is approved, or needs none.")
-    title = f"Approve what {whose} does"
-    return View(title, h("div", h("header", h("h1", title), class_="bar"), shown, class_="plain"))
+    shown = asked or empty("Nothing waits for your approval.")
+    title = f"What {whose} may do"
+    approved = await trust.trust_approved(service, project, workflow, agent)
+    return View(
+        title,
+        h(
+            "div",
+            h("header", h("h1", title), class_="bar"),
+            panel(
+                shown,
+                section("Approved", _approved(approved, project=project, workflow=workflow, agent=agent, whose=whose)),
+                await _allowed(service, project) if workflow is None and agent is None else None,
+                await tokens_section(service, project) if workflow is None and agent is None else None,
+                await _webhooks(service, project) if workflow is None and agent is None else None,
+                src=source("approval", project=project, workflow=workflow, agent=agent),
+                on="inbox,settled",
+                label=title,
+            ),
+            class_="plain",
+        ),
+    )
+
+
+def _approved(
+    approved: Sequence[PendingApproval],
+    *,
+    project: str | None,
+    workflow: str | None,
+    agent: str | None,
+    whose: str,
+) -> list[Html]:
+    """What is approved, whole, with the button that takes it back."""
+    if not approved:
+        return [empty("You have approved nothing here, or nothing here needs it.")]
+    entries = [
+        h(
+            "details",
+            h("summary", each.what),
+            h("pre", "\n".join(each.shown.splitlines()[:SHOWN]), class_="diff", tabindex=0),
+            data_key=f"approved-{each.digest}",
+        )
+        for each in approved
+    ]
+    take_back = form(
+        "DELETE /trust",
+        button("Take all of it back", class_="quiet"),
+        h("span", "you are asked again before any of it happens", class_="less"),
+        label=f"Take back what {whose} may do",
+        class_="inline settle",
+        project=project,
+        workflow=workflow,
+        agent=agent,
+    )
+    return [h("div", entries, class_="approved"), take_back]
+
+
+async def _allowed(service: Service, project: str | None) -> Html | None:
+    """The calls of tools that are always allowed, each with the button that has it asked about again."""
+    found = await inbox.allowed_list(service, project)
+    if not found:
+        return None
+    rows = [
+        h(
+            "li",
+            h("code", each.what),
+            form(
+                f"DELETE /allowed/{quote(each.digest)}",
+                button("Ask again", class_="quiet"),
+                label=f"Ask again about {each.what[:60]}",
+                class_="inline",
+                project=project,
+            ),
+            data_key=f"allowed-{each.digest}",
+            data_entry=True,
+        )
+        for each in found
+    ]
+    return section("Calls that are always allowed", h("ul", rows, class_="list"))
+
+
+async def _webhooks(service: Service, project: str | None) -> Html | None:
+    """What starts workflows from outside, and what is missing for it."""
+    found = await hooks.triggers_list(service, project)
+    if not found:
+        return None
+    rows = [
+        h(
+            "li",
+            h("b", f"{each.workflow}: {each.name}"),
+            h("code", each.address),
+            h("span", f"signed as {each.signed}, secret in {each.secret}", class_="less"),
+            h("p", each.trouble, class_="why") if each.trouble else None,
+            data_entry=True,
+        )
+        for each in found
+    ]
+    return section("Webhooks", h("ul", rows, class_="list"))
 
 
 def ask(

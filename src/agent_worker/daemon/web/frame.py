@@ -100,7 +100,7 @@ def changes() -> list[Html]:
 
 def answer(id: str) -> Html:
     """The place where forms that disappear show what they did. Renewing its panel leaves it as it is."""
-    return h("p", class_="answer", id=id, role="status", data_key=id, data_lasting=True)
+    return h("div", class_="answer", id=id, role="status", data_key=id, data_lasting=True)
 
 
 def button(text: str, *, class_: str = "", **attributes: str | bool | None) -> Html:

@@ -82,7 +82,6 @@ async def home(service: Service) -> View:
             await hosts_section(service),
             parts,
             [_gone(each) for each in gone],
-            _sign_out(),
             src=source("home"),
             on=_EVENTS,
             class_="plain home",
@@ -185,6 +184,8 @@ async def _project(service: Service, found: Status, now: Overview) -> Html:
             h("span", root, class_="path"),
             h("a", "New agent", href=link("new", "agent", project=root), class_="less"),
             h("a", "New workflow", href=link("new", "workflow", project=root), class_="less"),
+            h("a", "Runs", href=link("runs", "", project=root), class_="less"),
+            h("a", "Trust", href=link("approval", "", project=root), class_="less"),
             class_="bar",
         ),
         _problems(found.project.problems, root),
@@ -322,14 +323,4 @@ def _gone(project: ProjectSummary) -> Html:
         h("p", "put the directory back where it was, and the project returns.", class_="less"),
         class_="project gone",
         data_key=project.root,
-    )
-
-
-def _sign_out() -> Html:
-    return form(
-        "POST /page/logout",
-        button("Sign out", class_="quiet"),
-        h("span", "A page stays signed in for thirty days. This signs out all of them.", class_="less"),
-        label="Sign out",
-        class_="inline",
     )

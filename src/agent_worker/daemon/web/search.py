@@ -22,7 +22,7 @@ from agent_worker.service.service import Service
 
 LONGEST = 400  #: characters of a query, and of what is shown of a result
 MOST = 12  #: results of one project
-EVERYWHERE = (("Home", "#/home"), ("Inbox", "#/inbox"), ("New project", "#/new-project"))
+EVERYWHERE = (("Home", "#/home"), ("Inbox", "#/inbox"), ("Settings", "#/settings"), ("New project", "#/new-project"))
 
 
 @operation("GET", "/page/search")
@@ -60,7 +60,8 @@ def _commands(found: Status, root: str) -> list[tuple[str, str]]:
     return [
         ("New agent", link("new", "agent", project=root)),
         ("New workflow", link("new", "workflow", project=root)),
-        ("Approve what this project does", link("approval", "", project=root)),
+        ("Runs", link("runs", "", project=root)),
+        ("Trust: approve what this project does, or take it back", link("approval", "", project=root)),
         *((f"Start {name}", link("start", name, project=root)) for name in found.workflows),
         *((f"New document in @{name}", link("new-document", name, project=root)) for name in teams),
         *((f"New proposal in @{name}", link("new-proposal", name, project=root)) for name in teams),

@@ -29,6 +29,7 @@ async def side(service: Service) -> View:
                 "ul",
                 h("li", h("a", "Home", href="#/home")),
                 h("li", h("a", "Inbox", badge, href="#/inbox")),
+                h("li", h("a", "Settings", href="#/settings")),
                 class_="top",
                 data_waiting=waiting,
             ),

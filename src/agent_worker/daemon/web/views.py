@@ -15,11 +15,14 @@ from agent_worker.daemon.web import (
     memory,
     projects,
     proposals,
+    run_list,
     run_steps,
     runs,
     search,
+    settings,
     side,
     starting,
+    tokens,
     workspaces,
 )
 from agent_worker.service.operation import Operation, operations_in
@@ -30,6 +33,7 @@ _MODULES = (
     projects,
     starting,
     approvals,
+    tokens,
     exports,
     workspaces,
     conversation,
@@ -39,9 +43,11 @@ _MODULES = (
     memory,
     audits,
     definitions,
+    run_list,
     runs,
     run_steps,
     inbox,
     search,
+    settings,
 )
 VIEWS: tuple[Operation, ...] = tuple(each for module in _MODULES for each in operations_in(module))

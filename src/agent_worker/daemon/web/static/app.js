@@ -17,7 +17,7 @@ import { edit } from "./editor.js";
 const [side, main, line, door, menu] = ["side", "main", "line", "door", "menu"].map((id) => document.getElementById(id));
 const badge = menu.querySelector(".badge");
 const SIDE = "/page/side";
-const KINDS = { home: [], workspace: ["at"], doc: ["at"], agent: ["name"], run: ["run"], inbox: [], file: ["file"], new: ["kind"], search: ["query"], start: ["workflow"], approval: [], audit: ["name"], "new-project": [], "new-document": ["at"], "new-proposal": ["at"] };
+const KINDS = { home: [], workspace: ["at"], doc: ["at"], agent: ["name"], run: ["run"], runs: [], inbox: [], settings: [], file: ["file"], new: ["kind"], search: ["query"], start: ["workflow"], approval: [], audit: ["name"], "new-project": [], "new-document": ["at"], "new-proposal": ["at"] };
 const SOURCES = { doc: "document" };
 let conversation = null, title = "agent-worker", shown = 0;
 let meanwhile = null;  // what happens while a view is on its way

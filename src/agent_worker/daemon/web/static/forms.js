@@ -76,8 +76,9 @@ document.addEventListener("click", (event) => {
   if (alone) history.back();
 });
 
-/** What an operation told, as sentences: its form may be gone by then. */
+/** What an operation told, as sentences, or as a view: its form may be gone by then. */
 function tell(id, answer) {
+  if (answer.html !== undefined) return document.getElementById(id).replaceChildren(nodes(answer.html));
   const told = [answer].flat().map((each) => `${each.told}.`).join(" ");
   document.getElementById(id).textContent = `${told[0].toUpperCase()}${told.slice(1)}`;
 }

@@ -10,6 +10,7 @@ const KEYS = [
   ["/ · Ctrl-K", "find a name; where none fits, Enter searches everything: words, runs, memory, commands"],
   ["g h", "home"],
   ["g i", "inbox"],
+  ["g s", "settings"],
   ["g w", "the first workspace"],
   ["g c · g d · g v · g m", "channel, documents, decisions, map of a workspace"],
   ["G", "the newest message"],
@@ -64,6 +65,7 @@ export function keys({ main, side }) {
   function go(key) {
     if (key === "h") return () => { location.hash = "#/home"; };
     if (key === "i") return () => { location.hash = "#/inbox"; };
+    if (key === "s") return () => { location.hash = "#/settings"; };
     if (key === "w") return () => side.querySelector('a[href^="#/workspace/"]')?.click();
     const tab = TABS[key] && main.querySelector(`.tabs a.${TABS[key]}`);
     return tab ? () => tab.click() : null;
