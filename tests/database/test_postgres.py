@@ -208,6 +208,18 @@ async def test_what_fails_before_a_commit_for_a_reason_nobody_thought_of_is_refu
     assert await project.write(accept, "next") == ["next"]
 
 
+async def test_what_the_server_does_not_answer_is_told_as_an_error_of_ours(
+    cluster: Cluster, database: PostgresDatabase
+) -> None:
+    project = database.of(await new_project(database))
+    cluster.run("alter table message rename to mislaid", at=database._url)
+    with pytest.raises(NotStored, match=r"PostgreSQL did not answer this: .*message.* does not exist") as caught:
+        await project.read(lambda tx: tx.all("select 1 from message where project = :project"))
+    assert caught.value.hint == "agent-worker doctor"
+    cluster.run("alter table mislaid rename to message", at=database._url)
+    assert await project.read(lambda tx: tx.all("select 1 from message where project = :project")) == []
+
+
 async def test_several_hosts_begin_on_an_empty_database_at_once(cluster: Cluster) -> None:
     url = cluster.new_database()
     hosts = await asyncio.gather(*(PostgresDatabase.open(url, Bus()) for _ in range(4)))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 from tests import stored
 from tests.hosts.fleet import Slow, TestHost, open_fleet
@@ -23,6 +25,7 @@ from agent_worker.service.messages import deliver
 from agent_worker.service.schedule_starter import ScheduleStarter
 from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.work import hook_deliveries
+from agent_worker.workspaces import workspace_rows
 
 
 @pytest.fixture
@@ -100,12 +103,62 @@ async def test_H4_a_team_that_was_being_started_when_the_server_went_away_can_be
     starts = asyncio.ensure_future(begin(host.service, WorkflowRequest("review", host.root)))
     await until(lambda: not cluster.is_running)
     unlisten()
-    await until_refused(host)
-    await come_back(host, cluster)
     with pytest.raises(Unreachable):
         await starts
+    assert not cluster.is_running, "whoever asked is not kept waiting"
+    with pytest.raises(Unreachable):
+        await begin(host.service, WorkflowRequest("review", host.root))
+    await come_back(host, cluster)
     started = await begin(host.service, WorkflowRequest("review", host.root))
+    assert not host.runtime.undoings._tried
     assert (await workspace(host, started.id))["state"] == "running"
+
+
+async def test_H4_a_team_that_was_being_started_when_the_server_went_away_is_no_more_when_it_is_back(
+    away: tuple[TestHost, Cluster],
+) -> None:
+    host, cluster = away
+    unlisten = host.runtime.bus.listen(lambda _: cluster.stop() if cluster.is_running else None, WorkspaceChanged)
+    with pytest.raises(Unreachable):
+        await begin(host.service, WorkflowRequest("review", host.root))
+    unlisten()
+    await come_back(host, cluster)
+
+    async def closed() -> bool:
+        return [row["state"] for row in await host.database.read(workspace_rows.of_project)] == ["stopped"]
+
+    await eventually(host, closed)
+
+
+INLINE = "  helper: { backend: mock, prompt: { system: You help. } }\nworkspace: { provider: sqlite }\n"
+
+
+@pytest.mark.parametrize("workflow", [INLINE], ids=["with a member of its own"])
+async def test_H4_a_host_that_could_not_take_part_in_a_team_does_when_the_server_is_back(
+    tmp_path: Path, workflow: str
+) -> None:
+    with open_cluster() as cluster:
+        url = cluster.new_database()
+        async with open_fleet(url, tmp_path, "alice", workflow=workflow) as fleet:
+            first, host = await fleet.add(), await fleet.add()
+            assert isinstance(host.runtime.database, PostgresDatabase)
+            with closing(psycopg.connect(url)) as held:
+
+                def hold(event: WorkspaceChanged) -> None:
+                    if event.state == "running":  # from now on nothing can be written
+                        held.execute("lock table project in exclusive mode")
+
+                first.runtime.bus.listen(hold, WorkspaceChanged)
+                starts = asyncio.ensure_future(begin(first.service, WorkflowRequest("review", first.root)))
+                assert (writer := host.runtime.database._writer)
+                waits, pid = "select pg_blocking_pids(%s) <> '{}'", writer.connection.info.backend_pid
+                await until(lambda: cluster.run(waits, pid) == [(True,)])
+                host.runtime.database._patience = 0.01
+                await asyncio.to_thread(cluster.stop)
+                await until_refused(host)
+                await come_back(host, cluster)
+                await starts
+                await until(lambda: "helper" in [worker.name for worker in host.runtime.registry.workers()])
 
 
 async def test_H4_a_team_that_was_being_taken_up_when_the_server_went_away_goes_on_when_it_is_back(

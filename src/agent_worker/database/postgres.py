@@ -152,7 +152,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
             except psycopg.Error as error:
                 self._drop_reader()
                 if not _is_passing(error):
-                    raise
+                    raise self._judge(error, "answer") from error
                 self._wait_or_refuse(error, pause, began)
         raise AssertionError  # pauses have no end
 
@@ -429,10 +429,10 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         self._unsure = False
         return made
 
-    def _judge(self, error: psycopg.Error) -> StorageFault:
+    def _judge(self, error: psycopg.Error, deed: str = "store") -> StorageFault:
         if error.sqlstate == "53100":
             return DiskFull("the disk of PostgreSQL is full: nothing was stored", hint="free some space on its machine")
-        return _not_stored(error)
+        return _not_stored(error, deed)
 
 
 def _is_passing(error: psycopg.Error) -> bool:
@@ -442,8 +442,8 @@ def _is_passing(error: psycopg.Error) -> bool:
     return error.sqlstate in _PASSING
 
 
-def _not_stored(error: Exception) -> NotStored:
-    return NotStored(f"PostgreSQL did not store this: {_said(error)}", hint="agent-worker doctor")
+def _not_stored(error: Exception, deed: str = "store") -> NotStored:
+    return NotStored(f"PostgreSQL did not {deed} this: {_said(error)}", hint="agent-worker doctor")
 
 
 def _said(error: Exception) -> str:

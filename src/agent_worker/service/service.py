@@ -103,13 +103,21 @@ class Service:
     async def project(self, root: str | None) -> LoadedProject:
         """The project at this directory; the only one there is, when none is named."""
         loaded, is_new = await self._projects.at(root)
-        if is_new and not self._projects.opening:  # another runtime had it when we began
+        if is_new:
+            try:
+                await self._begin_in(loaded)
+            except NotNow:  # it is open all the same, and for nobody else it is new
+                self.background(until_possible(partial(self._begin_in, loaded), self.runtime.clock))
+        return loaded
+
+    async def _begin_in(self, loaded: LoadedProject) -> None:
+        """Take part in what goes on in a project that was opened just now."""
+        if not self._projects.opening:  # another runtime had it when we began
             await self._open_workspaces(
                 [workspace for workspace in await self._workspaces_left() if workspace["project"] == loaded.id]
             )
-        if is_new and self.opened:
+        if self.opened:
             await self.opened(loaded)
-        return loaded
 
     async def project_of(self, database: ProjectDatabase) -> LoadedProject:
         """The project that these rows are of, opened. Raises NotFound: this host has no checkout of it."""
@@ -254,6 +262,7 @@ class Service:
         if not workspace["file"] and workspace["workflow"] not in loaded.project.workflows:
             return  # a value of a program: it goes on when that hands it over again
         definition = await self.definition_of(loaded, workspace)
+        await self.runtime.undoings.finish()  # else an earlier try of ours has it
         if (host := self.runtime.supervisor.host) and not await self.write(
             loaded, workspace_state.take_up, workspace["id"], host
         ):

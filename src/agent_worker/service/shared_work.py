@@ -153,7 +153,8 @@ class SharedWork:
     async def _join(self, project: str, workspace: str) -> None:
         loaded = next((each for each in self._service.projects() if each.id == project), None)
         row = await self._service.runtime.database.of(project).read(workspace_rows.get, workspace)
-        if loaded and self._service.running(workspace) is None and row["owner"] not in (None, self._host):
+        is_elsewhere = row["state"] == "running" and row["owner"] not in (None, self._host)
+        if loaded and self._service.running(workspace) is None and is_elsewhere:
             await self._join_row(loaded, row)
 
     async def _join_row(self, loaded: LoadedProject, workspace: Row) -> None:
@@ -161,6 +162,8 @@ class SharedWork:
             definition = await self._service.definition_of(loaded, workspace)
             await instances.join(self._service.runtime, loaded, definition, workspace)
             await self._service.runtime.supervisor.wake_all()
+        except NotNow:
+            raise  # whoever began it tries again
         except Exception as error:  # boundary: its own host goes on with it
             log.warning("workflow %s is not worked on here: %s", workspace_rows.name_of(workspace), error)
 

@@ -23,6 +23,7 @@ from agent_worker.database.database import Database
 from agent_worker.files.root import Root
 from agent_worker.trust.gate import Gate
 from agent_worker.workflows.remote import Remotes
+from agent_worker.workflows.undoings import Undoings
 from agent_worker.workspaces.document_copies import DocumentCopies
 from agent_worker.workspaces.documents import LookAtCopies
 from agent_worker.workspaces.log_files import LogFiles
@@ -51,6 +52,7 @@ class Runtime:
     prompts_kept: timedelta = KEPT  #: how long one can see what models were sent
     signals: HostSignals | None = None  #: between hosts that share the database; None: we are alone
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)  #: one instance at a time: two may want the same files
+    undoings: Undoings = field(default_factory=Undoings)  #: of instances that could not be opened
 
     @property
     def look_at_copies(self) -> LookAtCopies | None:

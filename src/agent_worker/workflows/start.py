@@ -19,7 +19,6 @@ from agent_worker.core.failpoints import failpoint
 from agent_worker.core.later import dataclass
 from agent_worker.core.remote import Fetched
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
-from agent_worker.database.patient import until_possible
 from agent_worker.definitions.workflow import RefMember, WorkflowDefinition
 from agent_worker.trust.powers import Power, powers_of
 from agent_worker.workflows import archive
@@ -137,10 +136,16 @@ async def _undone_on_failure(
     except BaseException as error:
         if opening.instance:
             opening.instance.leave()
-        database, goes_on = runtime.database.of(loaded.id), isinstance(error, NotNow)
-        with suppress(StorageFault):  # then the next process goes on with it
-            undoing = partial(database.write, _undo_workspaces, opening, undo, **how)
-            await until_possible(undoing, runtime.clock, unless=lambda: not goes_on)
+        database = runtime.database.of(loaded.id)
+
+        def undoing() -> asyncio.Future[None]:
+            return database.write(_undo_workspaces, opening, undo, **how)
+
+        if isinstance(error, NotNow):
+            runtime.undoings.add(undoing, runtime.clock)
+        else:
+            with suppress(StorageFault):  # then the next process goes on with it
+                await undoing()
         for id in opening.workspaces:
             runtime.registry.detach(id)
         if isinstance(error, OSError) and trouble_of(error) is None:
@@ -158,6 +163,7 @@ async def _open(
     workspace = replace(workspace, file=wanted.file, ends=wanted.ends)
     workspace = replace(workspace, given=json.dumps(values), host=runtime.supervisor.host)
     async with runtime.opening:
+        await runtime.undoings.finish()
         instance = opening.instance = await _prepare(runtime, loaded, wanted.workflow, workspace, values, opening)
         members = await instance.database.write(_let_in, instance.id)
     for agent in members.values():
