@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.fakes.model_protocols import Answer, Anthropic, Ask, Chat, Protocol, Responses
 from tests.pictures import PNG_TEXT
 
 from agent_worker.backends.backend import PastStep, Reply, Turn
@@ -16,7 +19,7 @@ from agent_worker.backends.models.prices import FREE
 from agent_worker.backends.models.protocol import NOT_SHOWN, Fragments, Heard, Json, ToldError
 from agent_worker.backends.models.providers import AS_NAMED, PROVIDERS, Endpoint, Route, route
 from agent_worker.backends.models.reply import reply_of, usage_of
-from agent_worker.core.errors import Permanent, Transient
+from agent_worker.core.errors import BackendFailure, Permanent, Transient
 from agent_worker.tools.images import image_of
 from agent_worker.tools.tool import Call, Result, ToolSpec
 
@@ -304,6 +307,33 @@ def test_an_event_of_any_shape_breaks_nothing(spec: str, event: Json) -> None:
     if heard.stop is None:
         with pytest.raises(Transient, match="too early"):
             reply_of(heard, PROTOCOLS[where(spec).speaks])
+
+
+NONSENSE: list[Any] = [None, True, 7, -0.5, "x", [], [None, [{}]], {"a": {}}]
+
+
+def deformed(value: Any) -> Iterator[Any]:
+    """The same value with one place of it, each in turn, holding something else."""
+    yield from NONSENSE
+    if isinstance(value, list):
+        yield from ([*value[:at], other, *value[at + 1 :]] for at, each in enumerate(value) for other in deformed(each))
+    if isinstance(value, dict):
+        yield from (value | {name: other} for name, each in value.items() for other in deformed(each))
+
+
+@pytest.mark.parametrize(
+    ("spec", "protocol"),
+    [("anthropic/c", Anthropic()), ("openai-chat/m", Chat()), ("deepseek/m", Chat()), ("openai/m", Responses())],
+)
+def test_a_stream_with_something_else_in_any_one_place_is_an_answer_or_a_failure(
+    spec: str, protocol: Protocol
+) -> None:
+    events = [event for _, event in protocol.events(Answer("Yes.", (Ask("add", {"a": 1}), Ask("add", {}))), "m")]
+    for at, event in enumerate(events):
+        for other in filter(lambda made: isinstance(made, dict), deformed(event)):
+            with suppress(ToldError, BackendFailure):
+                reply = replied(spec, *events[:at], other, *events[at + 1 :])
+                body(spec, PastStep(reply))
 
 
 @pytest.mark.parametrize(

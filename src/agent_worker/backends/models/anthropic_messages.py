@@ -23,6 +23,7 @@ from agent_worker.backends.models.protocol import (
     body_of,
     encoded,
     mapping,
+    place,
     result_of,
     sent_back,
     words,
@@ -89,9 +90,9 @@ class AnthropicListener:
     def hear(self, event: Json) -> str:
         match event.get("type"):
             case "content_block_delta":
-                return self._delta(self._open.get(event.get("index")), mapping(event.get("delta")))
+                return self._delta(self._open.get(place(event.get("index"))), mapping(event.get("delta")))
             case "content_block_start":
-                return self._start(event.get("index"), mapping(event.get("content_block")))
+                return self._start(place(event.get("index")), mapping(event.get("content_block")))
             case "message_start":
                 self._usage(mapping(mapping(event.get("message")).get("usage")))
             case "message_delta":

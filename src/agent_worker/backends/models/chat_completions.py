@@ -21,7 +21,9 @@ from agent_worker.backends.models.protocol import (
     body_of,
     encoded,
     in_words,
+    items,
     mapping,
+    place,
     result_of,
     sent_back,
     words,
@@ -79,15 +81,15 @@ class ChatListener:
     def hear(self, event: Json) -> str:
         if error := event.get("error"):
             raise ToldError(error)
-        choices = event.get("choices")
-        choice = mapping(choices[0]) if isinstance(choices, list) and choices else {}
+        choices = items(event.get("choices"))
+        choice = mapping(choices[0]) if choices else {}
         self._usage(event, choice)
         if stop := words(choice.get("finish_reason")):
             if stop == "error":
                 raise ToldError(choice.get("error") or event)
             self.heard.stop = _STOPS.get(stop, "end")
         delta = mapping(choice.get("delta"))
-        for call in delta.get("tool_calls") or ():
+        for call in items(delta.get("tool_calls")):
             self._call(mapping(call))
         self._thinking(delta)
         text = _text(delta.get("content")) + words(delta.get("refusal"))
@@ -96,7 +98,7 @@ class ChatListener:
     def _call(self, said: Json) -> None:
         function = mapping(said.get("function"))
         id, name = words(said.get("id")), words(function.get("name"))
-        index = said.get("index", len(self._calls) if id else max(len(self._calls) - 1, 0))
+        index = place(said.get("index", len(self._calls) if id else max(len(self._calls) - 1, 0)))
         call = self._calls.get(index)
         # Some number all calls alike: another id under the same number is another call.
         if call is None or (id and call.id != id and name):

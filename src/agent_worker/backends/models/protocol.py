@@ -213,3 +213,12 @@ def mapping(value: object) -> Json:
 
 def words(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def items(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def place(value: object) -> int | str | None:
+    """What tells parts of an answer apart: a number as a rule, and nothing that could not be looked up."""
+    return value if isinstance(value, int | str) else None

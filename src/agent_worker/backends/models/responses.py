@@ -21,7 +21,9 @@ from agent_worker.backends.models.protocol import (
     body_of,
     encoded,
     in_words,
+    items,
     mapping,
+    place,
     result_of,
     sent_back,
     words,
@@ -70,7 +72,7 @@ class ResponsesListener:
         self._said: set[object] = set()  # items whose text was heard piece by piece
 
     def hear(self, event: Json) -> str:
-        at = event.get("output_index")
+        at = place(event.get("output_index"))
         match event.get("type"):
             case "response.output_text.delta" | "response.refusal.delta":
                 self._said.add(at)
@@ -115,9 +117,8 @@ class ResponsesListener:
 
     def _end(self, response: Json) -> str:
         self._usage(mapping(response.get("usage")))
-        items = response.get("output")
         # Some tell an item only here.
-        told = [self._whole(at, mapping(item)) for at, item in enumerate(items if isinstance(items, list) else ())]
+        told = [self._whole(at, mapping(item)) for at, item in enumerate(items(response.get("output")))]
         reason = mapping(response.get("incomplete_details")).get("reason")
         if response.get("status") == "incomplete" or reason:
             self.heard.stop = "refused" if reason == "content_filter" else "length"
@@ -132,8 +133,7 @@ class ResponsesListener:
 
 
 def _text_of(item: Json) -> str:
-    parts = item.get("content")
-    said = [mapping(part) for part in (parts if isinstance(parts, list) else ())]
+    said = [mapping(part) for part in items(item.get("content"))]
     return "".join(words(part.get("text")) or words(part.get("refusal")) for part in said)
 
 
