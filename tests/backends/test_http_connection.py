@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -137,8 +139,30 @@ async def test_a_connection_that_was_closed_while_nobody_used_it_is_not_used() -
         (b"220 mail.example ESMTP\r\n", "not HTTP"),
         (b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\nmore", "not HTTP"),
         (b"HTTP/1.1 200 OK\r\n" + b"x-more: y\r\n" * 20_000, "its headers do not end"),
+        (CHUNKED + b"2\r\nok\r\n0\r\nx: " + b"y" * 600_000, "its headers do not end"),
+        (CHUNKED + b"2;" + b"y" * 200_000, "its headers do not end"),
+        (b"HTTP/1.1 200 OK\ncontent-length: 2\n\nok", "not HTTP"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "not HTTP"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\nok", "not HTTP"),
+        (CHUNKED + b"ffffffffffffffffffff\r\nok", "not HTTP"),
+        (CHUNKED + b"1\r\nok\r\n0\r\n\r\n", "not HTTP"),
     ],
-    ids=["nothing", "half a body", "half a chunk", "no chunk", "mail", "another protocol", "headers without end"],
+    ids=[
+        "nothing",
+        "half a body",
+        "half a chunk",
+        "no chunk",
+        "mail",
+        "another protocol",
+        "headers without end",
+        "a trailer without end",
+        "a chunk without end",
+        "bare line feeds",
+        "two ways to end",
+        "two lengths",
+        "a length beyond counting",
+        "a chunk longer than it says",
+    ],
 )
 async def test_an_answer_that_breaks_off_is_a_failure_that_may_pass(answer: bytes, why: str) -> None:
     server = Server(answer, ends=True)
@@ -146,6 +170,23 @@ async def test_an_answer_that_breaks_off_is_a_failure_that_may_pass(answer: byte
         with pytest.raises(Transient, match=rf"the connection with 127\.0\.0\.1:\d+ broke off: .*{why}"):
             await asked(client, there)
         assert not client.idle
+
+
+async def test_a_connection_that_is_reset_is_told_in_words() -> None:
+    async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"{")
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    async with serving(reset) as port:
+        client = ModelClient({}, NOT_TOO_LONG)
+        with pytest.raises(Transient, match=r" broke off: Connection reset by peer$"):
+            await asked(client, ModelAddress(f"http://127.0.0.1:{port}", False))
+
+
+async def test_a_status_that_does_not_exist_is_not_waited_out() -> None:
+    server = Server(b"HTTP/1.1 042 No\r\ncontent-length: 2\r\n\r\nok")
+    async with talking(server) as (client, there):
+        assert await asked(client, there) == b"ok"
 
 
 async def test_a_server_that_says_nothing_is_given_up_on() -> None:
@@ -193,6 +234,15 @@ async def test_a_reader_that_takes_its_time_is_not_sent_more_than_it_takes() -> 
             taken += sum([len(chunk) async for chunk in chunks])
             assert taken == size
         await client.close()
+
+
+@pytest.mark.parametrize("name", ["x y", "x:", "x\x0b", "ü", ""])
+async def test_a_header_of_the_users_with_a_name_that_is_none_is_refused(name: str) -> None:
+    server = Server(OK)
+    async with talking(server) as (client, there):
+        with pytest.raises(Permanent, match=f"the header {name} has characters that cannot be sent"):
+            await asked(client, there, {name: "1"})
+    assert server.connected == 0
 
 
 @pytest.mark.parametrize("key", ["k\r\nx-evil: 1", "k\n", "ké", "k\x00"])

@@ -191,6 +191,13 @@ async def test_a_proxy_that_cannot_be_used_is_a_mistake_that_names_where_to_look
     assert wrong.value.hint == "look at HTTPS_PROXY, HTTP_PROXY and ALL_PROXY"
 
 
+async def test_a_name_with_letters_of_its_own_is_told_to_a_proxy_as_it_is_looked_up() -> None:
+    async with Listener().open() as proxy, using(f"http://127.0.0.1:{proxy.port}") as client:
+        assert await asked(client, ModelAddress("http://llm.bücher.example", is_checked=False)) == b"ok"
+    name = "llm.xn--bcher-kva.example:80"
+    assert proxy.heads[0].startswith(f"POST http://{name}/v1/messages HTTP/1.1\r\nhost: {name}\r\n")
+
+
 @pytest.mark.parametrize("host", ["a" * 64 + ".example", "b..example", "ü" * 70])
 async def test_a_name_that_no_host_can_have_is_a_mistake(host: str) -> None:
     client = ModelClient({}, NOT_TOO_LONG)

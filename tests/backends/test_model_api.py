@@ -8,15 +8,16 @@ import gc
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from tests.backends.test_model_client import serving
 from tests.effort import effort
 from tests.fakes.model_protocols import Answer, Ask, Refusal
-from tests.fakes.model_server import Fault, ModelServer
+from tests.fakes.model_server import PROTOCOLS, Fault, ModelServer, events_of
 from tests.patience import PATIENCE
 from tests.teams import kept_prices
 
@@ -395,7 +396,93 @@ async def test_nothing_is_paid_twice_nor_for_a_request_that_was_refused(bench: B
     assert bench.sink.lost == []
 
 
+# --- the end of an answer
+
+
+@asynccontextmanager
+async def saying(
+    family: str, answer: Answer, *, behind: bytes = b"", then: Callable[[asyncio.StreamWriter], None] | None = None
+) -> AsyncIterator[str]:
+    """The address of a server that says this in pieces, and something behind it, and then leaves the line open."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        said = "".join(events_of(answer, PROTOCOLS[PATHS[family]], "m")).encode()
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+        writer.write(head + b"%x\r\n%s\r\n" % (len(said), said))
+        await writer.drain()
+        if then:
+            then(writer)
+        while behind:
+            writer.write(behind)
+            await writer.drain()
+        await reader.read()
+
+    async with serving(talk) as port:
+        yield f"http://127.0.0.1:{port}/v1"
+
+
+PATHS = {"anthropic": "/v1/messages", "chat": "/v1/chat/completions", "responses": "/v1/responses"}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    ("behind", "then"),
+    [
+        (b"", None),
+        (b"8\r\n: ping\n\n\r\n", None),
+        (b"0\r\nx: " + b"y" * 9000, None),
+        (b"", lambda writer: writer.close()),
+        (b"", lambda writer: writer.write(b"no chunk")),
+    ],
+    ids=["nothing", "pings without end", "a trailer without end", "the connection closed", "nonsense"],
+)
+async def test_an_answer_that_was_said_to_its_end_is_whole_whatever_comes_behind(
+    bench: Bench, family: str, behind: bytes, then: Callable[[asyncio.StreamWriter], None] | None
+) -> None:
+    async with (
+        in_a_hurry(bench, leave=0.05) as hurried,
+        saying(family, Answer("Yes."), behind=behind, then=then) as url,
+    ):
+        api = ModelApi(hurried.catalogue, Endpoint(base_url=url, api_key="$TEST_KEY"))
+        reply = await api.reply(hurried.turn(family), (), hurried.sink)
+    assert (reply.text, reply.usage.input, hurried.sink.lost) == ("Yes.", 100, [])
+
+
 # --- failures
+
+
+ANSWERED: list[tuple[bytes, type[BackendFailure], str]] = [
+    (b"401 No\r\ncontent-length: 900\r\n\r\n{", Permanent, "401"),
+    (b"429 No\r\nretry-after: 7\r\ncontent-length: 900\r\n\r\n{", Overloaded, "429"),
+    (b"429 No\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n\x1f\x8b", Overloaded, "429"),
+    (b"503 No\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n\x1f\x8b", Transient, "503"),
+    (b'200 OK\r\ncontent-length: 37\r\n\r\n{"error":{"message":"no","code":402}} ', Permanent, "402 no"),
+    (b'200 OK\r\ncontent-length: 39\r\n\r\n{"error":{"message":"no","code":"429"}} ', Overloaded, "429 no"),
+    (b'200 OK\r\ncontent-length: 14\r\n\r\n{"choices":[]}', Permanent, "in one piece, though it was asked to stream"),
+    (b"200 OK\r\ncontent-type: Text/HTML\r\ncontent-length: 6\r\n\r\n<html>", Transient, "a web page"),
+    (b"200 OK\r\ncontent-length: 6\r\n\r\n<html>", Transient, "a web page"),
+    (b"302 Go\r\nlocation: http://[\r\ncontent-length: 0\r\n\r\n", Permanent, "redirects to what is no address"),
+]
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "said"), ANSWERED, ids=[answer.decode("latin-1")[:40] for answer, _, _ in ANSWERED]
+)
+async def test_the_status_says_what_went_wrong_even_when_the_rest_does_not_come(
+    bench: Bench, answer: bytes, kind: type[BackendFailure], said: str
+) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 " + answer)
+        await reader.read()
+
+    async with in_a_hurry(bench, connect=0.05) as hurried, serving(talk) as port:
+        api = ModelApi(hurried.catalogue, Endpoint(base_url=f"http://127.0.0.1:{port}", api_key="$TEST_KEY"))
+        with pytest.raises(BackendFailure, match=said) as caught:
+            await api.reply(hurried.turn("chat"), (), hurried.sink)
+    assert type(caught.value) is kind
+    assert hurried.sink.lost == []
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -325,9 +325,7 @@ def deformed(value: Any) -> Iterator[Any]:
     ("spec", "protocol"),
     [("anthropic/c", Anthropic()), ("openai-chat/m", Chat()), ("deepseek/m", Chat()), ("openai/m", Responses())],
 )
-def test_a_stream_with_something_else_in_any_one_place_is_an_answer_or_a_failure(
-    spec: str, protocol: Protocol
-) -> None:
+def test_a_stream_with_something_else_in_any_one_place_is_an_answer_or_a_failure(spec: str, protocol: Protocol) -> None:
     events = [event for _, event in protocol.events(Answer("Yes.", (Ask("add", {"a": 1}), Ask("add", {}))), "m")]
     for at, event in enumerate(events):
         for other in filter(lambda made: isinstance(made, dict), deformed(event)):

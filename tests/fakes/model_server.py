@@ -226,14 +226,14 @@ async def _say(answer: Answer, request: Recorded, protocol: Protocol, wire: _Wir
     if not (request.body.get("stream") or ":streamGenerateContent" in request.path):
         return await wire.body(200, protocol.body(answer, model))
     await wire.open()
-    for event in _events(answer, protocol, model):
+    for event in events_of(answer, protocol, model):
         await wire.chunk(event)
     await wire.end()
 
 
 async def _misbehave(mode: str, request: Recorded, protocol: Protocol, wire: _Wire) -> None:
     model = str(request.body.get("model", "fake"))
-    events = list(_events(Answer("A text that is long enough to be cut in the middle."), protocol, model))
+    events = list(events_of(Answer("A text that is long enough to be cut in the middle."), protocol, model))
     await wire.open()
     match mode:
         case "slow":
@@ -247,7 +247,7 @@ async def _misbehave(mode: str, request: Recorded, protocol: Protocol, wire: _Wi
             await wire.end()
         case "huge":
             # Whatever the protocol: the event that says most, again and again, until they hang up.
-            flood = list(_events(Answer("x" * 12), protocol, model))
+            flood = list(events_of(Answer("x" * 12), protocol, model))
             while True:
                 await wire.chunk("".join(flood[:-3]) * 200)
         case _:
@@ -266,7 +266,7 @@ async def _misbehave(mode: str, request: Recorded, protocol: Protocol, wire: _Wi
                     await wire.end()
 
 
-def _events(answer: Answer, protocol: Protocol, model: str) -> Iterator[str]:
+def events_of(answer: Answer, protocol: Protocol, model: str) -> Iterator[str]:
     for name, data in protocol.events(answer, model):
         yield (f"event: {name}\n" if name else "") + f"data: {json.dumps(data)}\n\n"
     if type(protocol) is Chat:

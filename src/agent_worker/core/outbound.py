@@ -31,6 +31,7 @@ class Patience:
     connect: float = 10
     silence: float = 300  #: between two pieces of an answer; models may think for minutes without a word
     total: float = 1800
+    leave: float = 1  #: for the end of what has said all it has to say
     body: int = 64 * 1024 * 1024  #: a long answer, at some 300 bytes for each token of a stream
     calls: int = 128  #: tool calls in one answer
 

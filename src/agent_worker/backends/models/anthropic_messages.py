@@ -99,6 +99,8 @@ class AnthropicListener:
                 self._usage(mapping(event.get("usage")))
                 if stop := words(mapping(event.get("delta")).get("stop_reason")):
                     self.heard.stop = _STOPS.get(stop, "end")
+            case "message_stop":
+                self.heard.is_over = True
             case "error":
                 raise ToldError(event.get("error"))
         return ""

@@ -36,25 +36,31 @@ _NO_CREDIT = frozenset({"insufficient_quota", "billing_error", "billing_hard_lim
 _TOO_LONG = frozenset({"context_length_exceeded", "request_too_large"})
 #: Where a provider has no code for it, in the message of a 400.
 _NO_CREDIT_SAID = ("credit balance is too low",)
+_IN_ONE_PIECE = "it answered in one piece, though it was asked to stream"
 _NO_API = "with a web page instead of an answer: does base_url point to a model API?"
 _TOO_LONG_SAID = ("prompt is too long", "maximum context length", "context window", "input token count")
 
 
 async def refused(answer: ModelAnswer, route: Route) -> BackendFailure:
-    """The failure that an answer with the status of an error stands for, or one that is a page for people."""
+    """The failure that an answer stands for which is no stream: an error, a page for people, or all of it at once."""
     body = await answer.beginning()
+    if body.lstrip().startswith(b"<"):
+        return _failure(answer.status, _NO_API, route, wait=_wait(answer))
     try:
         said = json.loads(body)
     except (ValueError, RecursionError):
-        said = {"message": _NO_API} if body.lstrip().startswith(b"<") else {}
-    error = mapping(said[0] if isinstance(said, list) and said else said).get("error", said)
-    return _failure(answer.status, error, route, wait=_wait(answer))
+        said = {}
+    error = mapping(said[0] if isinstance(said, list) and said else said).get("error")
+    if answer.status >= 400:
+        return _failure(answer.status, error or said, route, wait=_wait(answer))
+    return told(error, route) if error else Permanent(in_words(_IN_ONE_PIECE, route))
 
 
 def told(error: object, route: Route) -> BackendFailure:
-    """The failure that an error in the middle of a stream stands for."""
+    """The failure that an error stands for which came with no status of its own."""
     code = mapping(error).get("code")
-    status = code if isinstance(code, int) else next((_STATUS[c] for c in _codes(error) if c in _STATUS), 500)
+    number = code if isinstance(code, int) else _number(words(code)) or 0
+    status = int(number) if 400 <= number < 600 else next((_STATUS[c] for c in _codes(error) if c in _STATUS), 500)
     return _failure(status, error, route, wait=None)
 
 

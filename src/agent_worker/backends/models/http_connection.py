@@ -8,11 +8,12 @@ proxy, no certificate and no model. Nothing is sent twice here.
 from __future__ import annotations
 
 import asyncio
+import os
 
 import httptools
 
 _HELD = 256 * 1024  # bytes of an answer that its reader has not taken; the server waits beyond that
-_LONGEST_HEAD = 128 * 1024
+_LONGEST_BESIDE = 128 * 1024  # bytes in a row that are no body: headers, and what may stand around and behind a body
 _FRAMED = (b"content-length", b"transfer-encoding")
 
 
@@ -31,7 +32,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._parser: httptools.HttpResponseParser | None = None
         self._pieces: list[bytes] = []
-        self._held = self._head_size = 0
+        self._held = self._beside = 0
         self._is_headed = self._is_whole = self._is_kept = self._is_paused = False
         self._broken: ConnectionBroken | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -41,7 +42,7 @@ class HttpConnection(asyncio.Protocol):
     def send(self, head: bytes, body: bytes, *, silence: float) -> None:
         """Send a request. From now on the server may be silent for so many seconds at most."""
         self.status, self.headers = 0, []
-        self._head_size, self._is_headed, self._is_whole = 0, False, False
+        self._beside, self._is_headed, self._is_whole = 0, False, False
         self._parser = httptools.HttpResponseParser(self)
         self._silence, self._heard = silence, self._loop.time()
         self._timer = self._loop.call_later(silence, self._look)
@@ -98,12 +99,12 @@ class HttpConnection(asyncio.Protocol):
         self._heard = self._loop.time()
         if self._parser is None:  # nobody asked for that
             return self.abort()
-        self._head_size += 0 if self._is_headed else len(data)
+        self._beside += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._break("what it sends is not HTTP")
-        if not self._is_headed and self._head_size > _LONGEST_HEAD:
+        if self._beside > _LONGEST_BESIDE and not self._is_whole:
             self._break("its headers do not end")
         if self._held > _HELD and not self._is_paused:
             self._is_paused = True
@@ -116,7 +117,7 @@ class HttpConnection(asyncio.Protocol):
         if self._is_headed and exc is None and not any(name in _FRAMED for name, _ in self.headers):
             self._is_whole = True  # an answer without a length ends with its connection
         elif not self._is_whole:
-            self._break(str(exc) if exc else "the other side closed it")
+            self._break(_words(exc) if exc else "the other side closed it")
         self._is_kept = False
         self._wake()
 
@@ -134,11 +135,12 @@ class HttpConnection(asyncio.Protocol):
         if self._is_headed or self._parser is None:
             return
         self.status = self._parser.get_status_code()
-        self._is_headed = self.status >= 200
+        self._is_headed = not 100 <= self.status < 200
         if not self._is_headed:  # "go on", before the answer itself
             self.headers = []
 
     def on_body(self, body: bytes) -> None:
+        self._beside = 0
         if not self._is_whole:
             self._pieces.append(body)
             self._held += len(body)
@@ -173,3 +175,8 @@ class HttpConnection(asyncio.Protocol):
             return
         self._break(f"it said nothing for {self._silence:g} s")
         self._wake()
+
+
+def _words(error: Exception) -> str:
+    """What the system says, without its number."""
+    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)

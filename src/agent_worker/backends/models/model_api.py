@@ -200,7 +200,7 @@ class ModelApi:
         address = ModelAddress(where.base_url, is_checked=where.foreign and not where.local)
         headers = {**protocol.headers(where), **where.headers}
         async with self._catalogue.client.post(address, protocol.path, headers, body) as answer:
-            if answer.status >= 400 or answer.header("content-type").startswith("text/html"):
+            if answer.status >= 400 or not await answer.is_events():
                 raise await refused(answer, where)
             try:
                 await self._hear(answer, listener, sink)
@@ -208,14 +208,23 @@ class ModelApi:
                 raise told(error.error, where) from None
 
     async def _hear(self, answer: ModelAnswer, listener: Listener, sink: StepSink) -> None:
-        stream = EventReader()
-        async for chunk in answer.chunks():
-            for data in stream.feed(chunk):
-                if data == _END:
-                    continue
-                if text := listener.hear(_event(data)):
-                    sink.say(text)
-                self._limit_calls(listener.heard)
+        """Raises nothing for what becomes of the connection once all was said."""
+        from agent_worker.backends.models.http_connection import ConnectionBroken
+
+        stream, heard = EventReader(), listener.heard
+        try:
+            async for chunk in answer.chunks():
+                for data in stream.feed(chunk):
+                    if data == _END:
+                        heard.is_over = True
+                    elif text := listener.hear(_event(data)):
+                        sink.say(text)
+                    self._limit_calls(heard)
+                if heard.is_over:
+                    return await answer.leave()
+        except ConnectionBroken:
+            if heard.stop is None:
+                raise
 
     def _limit_calls(self, heard: Heard) -> None:
         most = self._catalogue.patience.calls

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
@@ -30,6 +31,7 @@ _KEPT_FOR = 60.0  # seconds without use; servers close them themselves, each aft
 _AT_ONCE = 8192
 _PLAIN = "/?%:@!$&'()*+,;=~"  # what an address may have beside letters and digits
 _LONGEST_ERROR = 64 * 1024
+_NAME = pattern(r"[\w!#$%&'*+.^`|~-]+\Z", re.ASCII)
 _NUMBERED = pattern(r"\[Errno (\d+)\]")
 _SENT = {"user-agent": "agent-worker", "accept": "*/*"}
 _SENT_ALWAYS = {"content-type": "application/json", "accept-encoding": "identity"}
@@ -157,6 +159,7 @@ class ModelAnswer:
         self._connection = connection
         self._patience = patience
         self.status = connection.status
+        self._ahead: bytes | None = None  # of the body, looked at and not yet handed out
 
     def header(self, name: str) -> str:
         wanted = name.encode()
@@ -167,8 +170,10 @@ class ModelAnswer:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body, of which no more is taken than we have patience for. Raises Permanent beyond that."""
-        seen = 0
-        while (chunk := await self._connection.piece()) is not None:
+        seen, ahead = 0, self._ahead
+        self._ahead = None
+        while (chunk := ahead or await self._connection.piece()) is not None:
+            ahead = None
             seen += len(chunk)
             if seen > self._patience.body:
                 raise Permanent(f"the provider's answer is larger than {plural(self._patience.body, 'byte')}")
@@ -177,13 +182,31 @@ class ModelAnswer:
                 await asyncio.sleep(0)  # hundreds of events may be in it; others want to work too
                 yield chunk[start : start + _AT_ONCE]
 
+    async def is_events(self) -> bool:
+        """Whether this is a stream of events, by how it begins: many servers do not say, or not what is true."""
+        self._ahead = await self._connection.piece()
+        return (self._ahead or b"").lstrip()[:1] not in (b"{", b"[", b"<")
+
+    async def leave(self) -> None:
+        """Wait a moment for the end of the body, so that the connection is good for another request."""
+        from agent_worker.backends.models.http_connection import ConnectionBroken
+
+        with suppress(ConnectionBroken, TimeoutError):
+            async with asyncio.timeout(self._patience.leave):
+                while await self._connection.piece() is not None:
+                    pass
+
     async def beginning(self) -> bytes:
-        """As much of the body as an error message may take."""
+        """As much of the body as an error message may take, and as comes soon: its status says more than its words."""
+        from agent_worker.backends.models.http_connection import ConnectionBroken
+
         parts: list[bytes] = []
-        async for chunk in self.chunks():
-            parts.append(chunk)
-            if sum(map(len, parts)) > _LONGEST_ERROR:
-                break
+        with suppress(ConnectionBroken, TimeoutError):
+            async with asyncio.timeout(self._patience.connect):
+                async for chunk in self.chunks():
+                    parts.append(chunk)
+                    if sum(map(len, parts)) > _LONGEST_ERROR:
+                        break
         return b"".join(parts)
 
 
@@ -192,13 +215,13 @@ def _head(server: Server, url: str, headers: Mapping[str, str], length: int) -> 
     from agent_worker.backends.models.http_opening import proxy_headers
 
     parts = urlsplit(url)
+    host = parts.netloc if parts.netloc.isascii() else f"{server.host}:{server.port}"
     where = quote(parts.path or "/", safe=_PLAIN) + (parts.query and f"?{quote(parts.query, safe=_PLAIN)}")
     if server.is_told_whole_addresses:
-        where = f"{parts.scheme}://{parts.netloc}{where}"
-    host = parts.netloc if parts.netloc.isascii() else f"{server.host}:{server.port}"
+        where = f"{parts.scheme}://{host}{where}"
     lines = [f"POST {where} HTTP/1.1", f"host: {host}", f"content-length: {length}"]
     for name, value in (*headers.items(), *proxy_headers(server).items()):
-        if not (value.isascii() and (value.isprintable() or not value)):
+        if not (_NAME.match(name) and value.isascii() and (value.isprintable() or not value)):
             raise Permanent(
                 f"the header {name} has characters that cannot be sent",
                 hint="is there a line break or a letter with an accent in the key?",
@@ -214,13 +237,19 @@ def _port(url: str) -> int:
 
 def _refuse_detours(answer: ModelAnswer) -> None:
     if 300 <= answer.status < 400:
-        target = host_of(answer.header("location")) or "another address"
         raise Permanent(
-            f"the provider redirects to {target}, and redirects are not followed",
+            f"the provider redirects to {_host_in(answer.header('location'))}, and redirects are not followed",
             hint="set base_url to where it answers",
         )
-    if (answer.header("content-encoding") or "identity") != "identity":
+    if answer.status < 400 and (answer.header("content-encoding") or "identity") != "identity":
         raise Permanent("the provider sent a compressed answer though it was asked not to")
+
+
+def _host_in(location: str) -> str:
+    try:
+        return host_of(location) or "another address"
+    except BadInput:
+        return "what is no address"
 
 
 def _why(error: OSError) -> str:

@@ -79,6 +79,7 @@ class Heard:
     parts: list[Json | HeardCall] = field(default_factory=list)
     said: list[str] = field(default_factory=list)  #: the text, in pieces
     stop: Stop | None = None  #: None: it did not end, or ended too early
+    is_over: bool = False  #: nothing more will be said, whether the connection ends or not
     told: Told = field(default_factory=Told)
 
     @property

@@ -116,6 +116,7 @@ class ResponsesListener:
         return self.heard.say(_text_of(item))
 
     def _end(self, response: Json) -> str:
+        self.heard.is_over = True
         self._usage(mapping(response.get("usage")))
         # Some tell an item only here.
         told = [self._whole(at, mapping(item)) for at, item in enumerate(items(response.get("output")))]
