@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import socket
 import struct
 from collections.abc import AsyncIterator
@@ -127,6 +128,58 @@ async def test_a_connection_that_was_closed_while_nobody_used_it_is_not_used() -
         await until(lambda: not client.idle[0][1].is_open)
         assert await asked(client, there) == b"ok"
     assert server.connected == 2
+
+
+@pytest.mark.parametrize("behind", [b"", OK], ids=["it was closed", "something came that nobody asked for"])
+async def test_a_connection_on_which_something_waits_to_be_noticed_is_not_used(behind: bytes) -> None:
+    """The system knows that a connection was closed before the event loop has looked: a request sent on it would be
+    lost, and nobody could say whether it was seen."""
+    server, sockets = Server(OK, OK), list[socket.socket]()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        sockets.append(writer.get_extra_info("socket"))
+        await server.talk(reader, writer)
+
+    async with serving(talk) as port:
+        client, there = ModelClient({}, NOT_TOO_LONG), ModelAddress(f"http://127.0.0.1:{port}", False)
+        assert await asked(client, there) == b"ok"
+        with socket.socket(fileno=os.dup(sockets[0].fileno())) as same:  # from here on nothing else runs in the loop
+            same.send(behind) if behind else same.shutdown(socket.SHUT_RDWR)
+        assert client.idle[0][1].is_open
+        assert await asked(client, there) == b"ok"
+        await client.close()
+    assert server.connected == 2
+
+
+async def test_a_request_that_may_have_been_read_is_not_sent_again_by_itself() -> None:
+    """Whoever asked decides that: it may have been worked on, and have cost something."""
+    server, requests = Server(), 0
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal requests
+        server.connected += 1
+        await reader.readuntil(b"{}")
+        writer.write(OK)
+        while await reader.readuntil(b"{}"):
+            requests += 1
+            return
+
+    async with serving(talk) as port:
+        client, there = ModelClient({}, NOT_TOO_LONG), ModelAddress(f"http://127.0.0.1:{port}", False)
+        assert await asked(client, there) == b"ok"
+        with pytest.raises(Transient, match="broke off"):
+            await asked(client, there)
+        await client.close()
+    assert (server.connected, requests) == (1, 1)
+
+
+async def test_a_connection_on_which_nothing_is_said_for_minutes_is_kept_alive() -> None:
+    """A model may think that long, and what lies between forgets connections on which nothing passes."""
+    server = Server(OK)
+    async with talking(server) as (client, there):
+        await asked(client, there)
+        ours = client.idle[0][1].socket
+        assert ours.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +321,7 @@ def test_an_answer_is_the_same_however_it_is_cut(pieces: list[bytes], cuts: list
 
     async def heard() -> bytes:
         connection = HttpConnection()
-        connection.connection_made(Nowhere())
+        connection.connection_made(Nowhere({"socket": unconnected}))
         connection.send(b"", b"", silence=300)
         for start, end in itertools.pairwise(places):
             connection.data_received((head + body)[start:end])
@@ -279,7 +332,8 @@ def test_an_answer_is_the_same_however_it_is_cut(pieces: list[bytes], cuts: list
         assert connection.finish(0)
         return b"".join(parts)
 
-    assert asyncio.run(heard()) == whole
+    with socket.socket() as unconnected:
+        assert asyncio.run(heard()) == whole
 
 
 class Nowhere(asyncio.Transport):

@@ -160,7 +160,7 @@ async def test_a_key_is_proved_by_any_answer_even_one_that_ended_before_its_firs
 async def test_a_key_is_not_proved_by_an_answer_that_ends_too_early(bench: Bench, family: str) -> None:
     with pytest.raises(Transient, match="ended too early"):
         await bench.model(family, "early_end").try_out(MODELS[family], bench.sink)
-    assert bool(bench.sink.lost) is (family == "anthropic"), "who tells at the beginning what it used is paid"
+    assert [usage.guessed for usage in bench.sink.lost] == [family != "anthropic"], "which tells it at the beginning"
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -370,6 +370,31 @@ async def test_what_was_told_of_an_answer_that_came_to_nothing_is_paid_for(bench
     async with in_a_hurry(bench, silence=0.3) as hurried:
         await hurried.fail("anthropic", mode)
         assert [usage.input for usage in hurried.sink.lost] == [100]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+async def test_what_was_heard_of_an_answer_that_was_cut_is_guessed_where_it_was_not_told(
+    bench: Bench, family: str
+) -> None:
+    """The count comes with the last event, and a first one with a number that is none: the words were made all the
+    same."""
+    words = "word " * 400
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        said = list(events_of(Answer(words, usage=(100, 1)), PROTOCOLS[PATHS[family]], "m"))
+        until_the_text = max(at for at, event in enumerate(said) if "delta" in event and "word" in event)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + "".join(said[: until_the_text + 1]).encode())
+        writer.close()
+
+    async with serving(talk) as port:
+        api = ModelApi(bench.catalogue, Endpoint(base_url=f"http://127.0.0.1:{port}/v1", api_key="$TEST_KEY"))
+        with pytest.raises(Transient):
+            await api.reply(bench.turn(family), (), bench.sink)
+    [lost] = bench.sink.lost
+    assert lost.guessed
+    assert lost.output >= 450
+    assert lost.input == 100 if family == "anthropic" else 0 < lost.input < 100
 
 
 async def test_an_answer_that_nobody_waits_for_any_more_is_paid_for(bench: Bench) -> None:

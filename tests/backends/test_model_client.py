@@ -139,6 +139,32 @@ async def test_the_address_that_was_checked_is_the_one_connected_to(
     assert f"host: llm.example:{server.port}" in server.heads[0].lower()
 
 
+async def test_each_address_of_a_name_is_tried_until_one_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent_worker.core.outbound.check_address", lambda host, address, allow_local: None)
+    addresses = ["127.0.0.2", "127.0.0.3", "127.0.0.1"]
+    async with Listener().open() as server:
+        client = ModelClient({}, NOT_TOO_LONG, resolve=leads_to(addresses, addresses, addresses[:2], addresses[:2]))
+        there = ModelAddress(f"http://llm.example:{server.port}", is_checked=True)
+        assert await asked(client, there) == b"ok"
+        assert await asked(client, there) == b"ok"
+        assert client.idle[0][1].address == "127.0.0.1"
+        with pytest.raises(Transient, match=r"llm\.example:\d+ cannot be reached: Connection refused$"):
+            await asked(client, there)  # the third address is none of its own any more
+        await client.close()
+
+
+async def test_a_server_that_hangs_up_before_it_says_who_it_is_is_told_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+
+    async with serving(hang_up) as port:
+        client = ModelClient({}, NOT_TOO_LONG)
+        with pytest.raises(Transient, match=r"127\.0\.0\.1:\d+ cannot be reached: \w+"):
+            await asked(client, ModelAddress(f"https://127.0.0.1:{port}", False))
+
+
 async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,11 @@ def is_local(url: str) -> bool:
     return not _innermost(address).is_global if address else _is_local_name(host)
 
 
+def port_of(url: str) -> int:
+    parts = _split(url)
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
 def is_this_machine(host: str) -> bool:
     """Whether this is a host's name for itself."""
     address = literal(host)
@@ -110,18 +115,35 @@ def proxy_for(url: str, env: Mapping[str, str]) -> str | None:
     host, scheme = host_of(url), url.split(":", 1)[0]
     if is_this_machine(host):
         return None
-    for direct in (env.get("no_proxy") or env.get("NO_PROXY") or "").split(","):
-        name = direct.strip().lstrip("*.")
-        if direct.strip() == "*" or (name and (host == name or host.endswith(f".{name}"))):
-            return None
+    exceptions = (env.get("no_proxy") or env.get("NO_PROXY") or "").lower().split(",")
+    if any(_is_meant(exception.strip(), host, port_of(url)) for exception in exceptions):
+        return None
     names = (f"{scheme}_proxy", f"{scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY")
     return next((env[name] for name in names if env.get(name)), None)
+
+
+def _is_meant(exception: str, host: str, port: int) -> bool:
+    """Whether one entry of NO_PROXY means this server: by its name or one above it, its address or its network, all of
+    them with a port or without."""
+    if exception == "*":
+        return True
+    address = literal(host)
+    if address and "/" in exception:
+        try:
+            return address in ipaddress.ip_network(exception, strict=False)
+        except ValueError:
+            return False
+    named, colon, behind = exception.rpartition(":")
+    if colon and behind == str(port) and (":" not in named or named.endswith("]")):
+        exception = named
+    name = exception.strip("[]") if address else exception.lstrip("*.")
+    return bool(name) and (host == name or host.endswith(f".{name}"))
 
 
 async def resolve(host: str, port: int) -> list[IPAddress]:
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = [ipaddress.ip_address(info[4][0]) for info in found]
-    # We try only one, and IPv4 is the one that works where IPv6 is half set up.
+    # They are tried one after the other, and IPv4 is the one that works where IPv6 is half set up.
     return sorted(addresses, key=lambda address: address.version)
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
+import socket
 
 import httptools
 
 _HELD = 256 * 1024  # bytes of an answer that its reader has not taken; the server waits beyond that
 _LONGEST_BESIDE = 128 * 1024  # bytes in a row that are no body: headers, and what may stand around and behind a body
+_ASKED = {"TCP_KEEPIDLE": 45, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}  # seconds without a word, between, how often
 _FRAMED = (b"content-length", b"transfer-encoding")
 
 
@@ -30,6 +33,7 @@ class HttpConnection(asyncio.Protocol):
         self.headers: list[tuple[bytes, bytes]] = []  #: of the answer, with names in small letters
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
+        self.socket: socket.socket
         self._parser: httptools.HttpResponseParser | None = None
         self._pieces: list[bytes] = []
         self._held = self._beside = 0
@@ -82,6 +86,15 @@ class HttpConnection(asyncio.Protocol):
     def is_open(self) -> bool:
         return self._broken is None and not self._transport.is_closing()
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing has come since the last answer, not even the end of the connection, which the event loop may
+        not have noticed yet. What is sent then is lost, or answered by what was said before.
+        """
+        looking = select.poll()
+        looking.register(self.socket.fileno(), select.POLLIN)
+        return not looking.poll(0)
+
     def unused(self, now: float) -> float:
         """For how many seconds nothing has happened here."""
         return now - self._heard
@@ -94,6 +107,8 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self.socket = transport.get_extra_info("socket")
+        _keep_alive(self.socket)
 
     def data_received(self, data: bytes) -> None:
         self._heard = self._loop.time()
@@ -175,6 +190,16 @@ class HttpConnection(asyncio.Protocol):
             return
         self._break(f"it said nothing for {self._silence:g} s")
         self._wake()
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    """Let the system ask now and then whether the other side is still there: a model may think for minutes without a
+    word, and what lies between forgets connections on which nothing passes.
+    """
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _ASKED.items():
+        if option := getattr(socket, name, 0):  # not every system lets us say when
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _words(error: Exception) -> str:

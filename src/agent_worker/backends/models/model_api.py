@@ -120,8 +120,8 @@ class ModelApi:
             await self._in_time(self._listen(turn, steps, where, listener, sink))
             reply = reply_of(heard, PROTOCOLS[where.speaks])
             price = await self._catalogue.price(where)
-        except BaseException:  # cancelled, too: what was told to have been used is paid for
-            if heard.told.known():
+        except BaseException:  # cancelled, too: what was used is paid for
+            if heard.has_begun:
                 price = self._catalogue.known_price(where)
                 sink.spent(usage_of(heard, turn, steps, price))
             raise
@@ -143,7 +143,7 @@ class ModelApi:
             check_ended(heard)
             price = await self._catalogue.price(where)
         except BaseException:  # as in `reply`
-            if heard.told.known():
+            if heard.has_begun:
                 sink.spent(usage_of(heard, turn, (), self._catalogue.known_price(where)))
             raise
         return usage_of(heard, turn, (), price)

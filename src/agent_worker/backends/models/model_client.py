@@ -17,7 +17,16 @@ from urllib.parse import quote, urlsplit
 
 from agent_worker.core.errors import BadInput, Permanent, Transient
 from agent_worker.core.later import dataclass, pattern
-from agent_worker.core.outbound import Patience, Resolve, checked_addresses, host_of, literal, proxy_for, resolve
+from agent_worker.core.outbound import (
+    Patience,
+    Resolve,
+    checked_addresses,
+    host_of,
+    literal,
+    port_of,
+    proxy_for,
+    resolve,
+)
 from agent_worker.core.text import plural
 
 if TYPE_CHECKING:  # imported when it is first needed: whoever calls no model does not need it
@@ -29,6 +38,7 @@ if TYPE_CHECKING:  # imported when it is first needed: whoever calls no model do
 _KEPT = 64  # connections that nobody uses
 _KEPT_FOR = 60.0  # seconds without use; servers close them themselves, each after a time of its own
 _AT_ONCE = 8192
+_MOST_TRIED = 4  # addresses of one name
 _PLAIN = "/?%:@!$&'()*+,;=~"  # what an address may have beside letters and digits
 _LONGEST_ERROR = 64 * 1024
 _NAME = pattern(r"[\w!#$%&'*+.^`|~-]+\Z", re.ASCII)
@@ -87,24 +97,28 @@ class ModelClient:
 
     async def _connection(self, server: Server, target: ModelAddress) -> HttpConnection:
         """One that is open already, if it leads to one of the addresses that are right now, or a new one."""
-        from agent_worker.backends.models.http_opening import open_connection
-
         addresses = [] if server.proxy else await addresses_of(target, self._resolve)  # a proxy resolves them itself
         if idle := self._idle_one(server, addresses):
             return idle
-        address, netloc = addresses[0] if addresses else "", urlsplit(target.base_url).netloc
-        try:
-            async with asyncio.timeout(self._patience.connect):
-                needs_certificates = server.is_secure or server.proxy.startswith("https")
-                certificates = await self._trusted() if needs_certificates else None
-                connection = await open_connection(server, address, certificates)
-        except TimeoutError:
-            why = f"no answer within {self._patience.connect:g} s"
-            raise Transient(f"{netloc} cannot be reached: {why}") from None
-        except OSError as error:
-            raise Transient(f"{netloc} cannot be reached: {_why(error)}") from None
-        self._used.add(connection)
-        return connection
+        tried, why = addresses[:_MOST_TRIED] or [""], ""
+        for address in tried:
+            try:
+                async with asyncio.timeout(self._patience.connect / len(tried)):
+                    connection = await self._open(server, address)
+            except TimeoutError:
+                why = f"no answer within {self._patience.connect:g} s"
+            except OSError as error:
+                why = _why(error)
+            else:
+                self._used.add(connection)
+                return connection
+        raise Transient(f"{urlsplit(target.base_url).netloc} cannot be reached: {why}")
+
+    async def _open(self, server: Server, address: str) -> HttpConnection:
+        from agent_worker.backends.models.http_opening import open_connection
+
+        needs_certificates = server.is_secure or server.proxy.startswith("https")
+        return await open_connection(server, address, await self._trusted() if needs_certificates else None)
 
     def _idle_one(self, server: Server, addresses: list[str]) -> HttpConnection | None:
         now = asyncio.get_running_loop().time()
@@ -113,7 +127,7 @@ class ModelClient:
             if known != server or (addresses and connection.address not in addresses):
                 continue
             self.idle.remove(pair)
-            if connection.is_open and connection.unused(now) < _KEPT_FOR:
+            if connection.is_open and connection.unused(now) < _KEPT_FOR and connection.is_quiet:
                 self._used.add(connection)
                 return connection
             connection.abort()
@@ -144,7 +158,7 @@ async def addresses_of(target: ModelAddress, resolve: Resolve) -> list[str]:
     if not target.is_checked or literal(host):
         return []
     try:
-        found = await checked_addresses(host, _port(target.base_url), resolve=resolve)
+        found = await checked_addresses(host, port_of(target.base_url), resolve=resolve)
     except BadInput as error:
         raise Permanent(error.message, hint=error.hint) from None
     except OSError as error:
@@ -230,11 +244,6 @@ def _head(server: Server, url: str, headers: Mapping[str, str], length: int) -> 
     return "\r\n".join([*lines, "", ""]).encode("ascii")
 
 
-def _port(url: str) -> int:
-    parts = urlsplit(url)
-    return parts.port or (443 if parts.scheme == "https" else 80)
-
-
 def _refuse_detours(answer: ModelAnswer) -> None:
     if 300 <= answer.status < 400:
         raise Permanent(
@@ -259,4 +268,4 @@ def _why(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
         return getattr(error, "verify_message", "") or str(error.reason or error).replace("_", " ").lower()
     tried = _NUMBERED.findall(str(error))  # each address of the name, if there are several
-    return os.strerror(int(tried[0])) if tried else error.strerror or str(error)
+    return os.strerror(int(tried[0])) if tried else error.strerror or str(error) or "the other side closed it"

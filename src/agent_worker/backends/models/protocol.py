@@ -87,6 +87,11 @@ class Heard:
         return "".join(self.said)
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the provider worked on it, and will want its money, however it ends."""
+        return self.told.known() or bool(self.said or self.parts)
+
+    @property
     def calls(self) -> list[HeardCall]:
         return [part for part in self.parts if isinstance(part, HeardCall)]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from agent_worker.backends.backend import PastStep, Reply, Turn, Usage
 from agent_worker.backends.models.prices import Price
-from agent_worker.backends.models.protocol import Heard, ModelProtocol
+from agent_worker.backends.models.protocol import Heard, ModelProtocol, words
 from agent_worker.core.errors import Exhausted, Permanent, Transient
 from agent_worker.tools.tool import Call
 
@@ -46,7 +46,9 @@ def usage_of(heard: Heard, turn: Turn, steps: Sequence[PastStep], price: Price |
     read, written = _tokens(told.input), _tokens(told.output)
     guessed = usd is None and not (read and written)
     read = read or _estimate(_sent(turn, steps)) + _TOKENS_OF_AN_IMAGE * _images(steps)
-    written = written or _estimate([heard.text, *("".join(call.pieces) for call in heard.calls)])
+    if not written or heard.stop is None:  # a count that was told before the end is not of all that was written
+        least = _estimate(_written(heard))
+        guessed, written = guessed or (usd is None and least > written), max(written, least)
     cached = min(_tokens(told.cached), read)
     stored = min(_tokens(told.written), read - cached)
     if usd is None and price:
@@ -85,6 +87,12 @@ def _tokens(said: object) -> int:
     if not isinstance(said, int | float) or not math.isfinite(said):
         return 0
     return min(max(int(said), 0), _MOST_TOKENS)
+
+
+def _written(heard: Heard) -> Iterator[str]:
+    yield heard.text
+    for part in heard.parts:
+        yield words(part.get("thinking")) if isinstance(part, dict) else "".join(part.pieces)
 
 
 def _sent(turn: Turn, steps: Sequence[PastStep]) -> Iterable[str]:
