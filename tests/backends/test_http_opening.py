@@ -219,6 +219,32 @@ async def test_a_server_that_refuses_connections_is_told_in_words() -> None:
     await client.close()
 
 
+async def test_whoever_is_cancelled_behind_a_proxy_while_the_server_is_silent_hangs_up(
+    certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked_there, closed = asyncio.Event(), asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)  # it was greeted, and does not say who it is
+        asked_there.set()
+        while await reader.read(1000):
+            pass
+        closed.set()
+
+    async with (
+        serving(silent) as server,
+        serving(Proxy(server).by_connect) as port,
+        using(f"http://127.0.0.1:{port}") as client,
+    ):
+        waiting = asyncio.create_task(asked(client, SECURE))
+        await asked_there.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await closed.wait()
+    assert not caplog.records
+
+
 async def test_whoever_is_cancelled_while_a_proxy_is_silent_hangs_up() -> None:
     asked_there, closed = asyncio.Event(), asyncio.Event()
 

@@ -11,12 +11,13 @@ import asyncio
 import os
 import select
 import socket
+from contextlib import suppress
 
 import httptools
 
 _HELD = 256 * 1024  # bytes of an answer that its reader has not taken; the server waits beyond that
 _LONGEST_BESIDE = 128 * 1024  # bytes in a row that are no body: headers, and what may stand around and behind a body
-_ASKED = {"TCP_KEEPIDLE": 45, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}  # seconds without a word, between, how often
+_ASKED_AFTER, _ASKED_EVERY = 45, 15  # seconds without a word until the other side is asked whether it is there
 _FRAMED = (b"content-length", b"transfer-encoding")
 
 
@@ -197,9 +198,9 @@ def _keep_alive(sock: socket.socket) -> None:
     word, and what lies between forgets connections on which nothing passes.
     """
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _ASKED.items():
-        if option := getattr(socket, name, 0):  # not every system lets us say when
-            sock.setsockopt(socket.IPPROTO_TCP, option, value)
+    with suppress(AttributeError):  # not every system lets us say how soon
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _ASKED_AFTER)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _ASKED_EVERY)
 
 
 def _words(error: Exception) -> str:

@@ -166,12 +166,12 @@ async def _by_tunnel(server: Server, certificates: ssl.SSLContext | None) -> Htt
         await (_by_socks if proxy.scheme in _SOCKS else _by_connect)(server, proxy, talk)
         connection = HttpConnection()
         transport.set_protocol(connection)
+        connection.connection_made(transport)
         if server.is_secure:
             assert certificates is not None
             inner = await loop.start_tls(transport, connection, certificates, server_hostname=server.host)
             assert isinstance(inner, asyncio.Transport)
-            transport = inner
-        connection.connection_made(transport)
+            connection.connection_made(inner)
     except BaseException:
         transport.abort()
         raise
