@@ -273,6 +273,7 @@ async def test_a_backup_is_the_servers_own_and_the_command_is_told(database: Pos
     with pytest.raises(Refused) as caught:
         await database.back_up(tmp_path)  # type: ignore[arg-type]
     assert caught.value.hint.startswith("pg_dump ")
+    assert "127.0.0.1" in caught.value.message
 
 
 async def test_doctor_says_what_it_found_and_changes_nothing(cluster: Cluster) -> None:

@@ -83,6 +83,10 @@ SHOWN: dict[str, dict[str, str]] = {
         "agent-worker stop --all\nagent-worker db migrate": (
             "tests/shells/test_moving.py::test_everything_goes_to_postgresql_and_back_and_looks_the_same"
         ),
+        "pg_dump": "tests/shells/test_postgres.py::test_a_backup_is_made_and_put_back_with_the_commands_that_are_told",
+        "agent-worker stop --all\ncreatedb": (
+            "tests/shells/test_postgres.py::test_a_backup_is_made_and_put_back_with_the_commands_that_are_told"
+        ),
     },
     "docs/guides/service.md": {
         "agent-worker stop --all": "tests/cli/test_service.py::test_it_is_installed_shown_and_removed",

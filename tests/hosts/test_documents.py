@@ -17,7 +17,7 @@ from tests.teams import write_project
 
 from agent_worker.core.errors import NotFound, Stale
 from agent_worker.service.documents import doc_append, doc_list, doc_read, doc_write, resource_get
-from agent_worker.service.messages import deliver
+from agent_worker.service.messages import deliver, put_question
 from agent_worker.service.workflows import WorkflowRequest, begin
 from agent_worker.workspaces import workspace_rows
 from agent_worker.workspaces.document_rows import Author
@@ -67,6 +67,34 @@ async def test_a_document_is_read_and_written_on_any_host_and_a_stale_write_is_r
     for folder in ("one", "two"):
         await until(lambda folder=folder: (tmp_path / folder / PLAN).read_text() == "second\nthird\n")
     assert [row["author"] for row in await one.database.read(stored.documents)] == ["user"] * 3
+
+
+async def test_what_an_agent_says_on_one_host_is_in_the_logs_of_all(fleet: Fleet, tmp_path: Path) -> None:
+    one, _ = await started(fleet)
+    two = await add_elsewhere(fleet, tmp_path / "two")
+    assert (await put_question(two.runtime, two.loaded, "alice", "what is it?")).state == "done"
+    await deliver(one.runtime, one.loaded, "@review", "@alice who is it?")
+
+    def said(folder: str, log: str) -> int:
+        return sum(len(file.read_text().splitlines()) for file in (tmp_path / folder).glob(log))
+
+    for folder in ("one", "two"):
+        for log in (".agents/alice/conversations/*.jsonl", ".workspace/review/main/history/alice.jsonl"):
+            await until(lambda folder=folder, log=log: said(folder, log) == 2)
+
+
+async def test_what_was_said_last_in_a_team_is_in_the_logs_of_all(fleet: Fleet, tmp_path: Path) -> None:
+    one, id = await started(fleet)
+    two = await add_elsewhere(fleet, tmp_path / "two")
+    log = tmp_path / "two/.workspace/review/main/channel.jsonl"
+    await deliver(one.runtime, one.loaded, "@review", "first")
+    await until(log.exists)
+    for n in range(9):
+        await deliver(one.runtime, one.loaded, "@review", f"message {n}")
+    await one.service.stop_named(one.loaded, "review")
+    members = two.runtime.registry
+    await until(lambda: not members.works_in(two.loaded.agents["alice"], id))
+    await until(lambda: len(log.read_text().splitlines()) == 10)
 
 
 async def test_what_two_hosts_add_for_the_same_reason_at_once_is_there_once(fleet: Fleet) -> None:

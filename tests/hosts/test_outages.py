@@ -150,7 +150,8 @@ async def test_H4_a_host_that_could_not_take_part_in_a_team_does_when_the_server
 
                 first.runtime.bus.listen(hold, WorkspaceChanged)
                 starts = asyncio.ensure_future(begin(first.service, WorkflowRequest("review", first.root)))
-                assert (writer := host.runtime.database._writer)
+                writer = host.runtime.database._writer
+                assert writer
                 waits, pid = "select pg_blocking_pids(%s) <> '{}'", writer.connection.info.backend_pid
                 await until(lambda: cluster.run(waits, pid) == [(True,)])
                 host.runtime.database._patience = 0.01

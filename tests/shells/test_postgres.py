@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +41,25 @@ def test_what_was_said_and_done_outlives_a_daemon_that_is_killed(cluster: Cluste
         assert "are you there?" in Terminal(again).says("peek", "@review")
         assert "hello" not in Terminal(again).run("backup").stdout
         assert "pg_dump" in Terminal(again).run("backup").stderr
+        Terminal(again).says("stop", "--all")
+
+
+def test_a_backup_is_made_and_put_back_with_the_commands_that_are_told(cluster: Cluster, tmp_path: Path) -> None:
+    url, restored = cluster.new_database(), cluster.new_database()
+    path = f"{cluster.programs}:{os.environ['PATH']}"
+    with served(tmp_path, {DATABASE_VARIABLE: url}) as daemon:
+        Terminal(daemon).says("ask", "alice", "before the backup")
+        told = Terminal(daemon).run("backup").stderr
+        (command,) = re.findall(r"hint: (pg_dump .*)", told)
+        environment = {"PATH": path, DATABASE_VARIABLE: url}
+        subprocess.run(command, shell=True, check=True, cwd=tmp_path, env=environment)
+        Terminal(daemon).says("stop", "--all")
+        restore = f"pg_restore --no-owner --dbname={restored} agent-worker.dump"
+        assert restore.partition("=")[0] in Path("docs/guides/postgresql.md").read_text()
+        subprocess.run(restore, shell=True, check=True, cwd=tmp_path, env=environment)
+        command = daemon_command(**{DATABASE_VARIABLE: restored})
+        again = Served(connect(home=daemon.home, command=command, patience=PATIENCE), daemon.home, daemon.project)
+        assert "before the backup" in Terminal(again).says("peek", "alice")
         Terminal(again).says("stop", "--all")
 
 

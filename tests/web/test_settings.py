@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import engine
 from tests.shells.served import Served, served
 from tests.web.browser import Visit, needs_chromium
 
@@ -54,6 +55,7 @@ def test_a_key_is_stored_never_shown_and_removed(guest: Visit) -> None:
     page.locator("form .told", has_text="not a name").wait_for()
 
 
+@pytest.mark.sqlite("PostgreSQL makes its own backups, and the page says the command: below")
 def test_a_backup_says_where_it_is_and_how_it_is_put_back(guest: Visit) -> None:
     page = guest.open("#/settings")
     page.get_by_role("button", name="Back up now").click()
@@ -64,6 +66,14 @@ def test_a_backup_says_where_it_is_and_how_it_is_put_back(guest: Visit) -> None:
     assert command == f"agent-worker restore {path}"
     page.get_by_text("What nobody needs any more").click()
     page.get_by_text("There is nothing to remove.").wait_for()
+
+
+def test_a_backup_that_is_the_servers_own_is_a_command(guest: Visit) -> None:
+    if not engine.is_postgresql():
+        pytest.skip("with SQLite the page makes it: above")
+    page = guest.open("#/settings")
+    page.locator("code", has_text="pg_dump --format=custom").wait_for()
+    assert page.get_by_role("button", name="Back up now").count() == 0
 
 
 def test_without_notifications_it_says_where_they_are_set_up(guest: Visit) -> None:

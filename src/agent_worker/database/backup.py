@@ -17,6 +17,10 @@ import apsw
 from agent_worker.core.failpoints import failpoint
 from agent_worker.files.folder import Folder, sync
 
+#: What makes a backup where PostgreSQL keeps the state. It takes the address from where the daemon has it, password and
+#: all.
+DUMP = 'pg_dump --format=custom --file=agent-worker.dump "$AGENT_WORKER_DATABASE_URL"'
+
 UNFINISHED = ".unfinished"
 FILES = "kept_file"  #: the table of files
 NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW

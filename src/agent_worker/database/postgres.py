@@ -25,6 +25,7 @@ from agent_worker.core.events import Bus, Event
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.ids import new_id
 from agent_worker.database import event_rows, last_commit
+from agent_worker.database.backup import DUMP
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.database.postgres_feed import AT_ONCE, EventFeed
 from agent_worker.database.postgres_session import (
@@ -130,8 +131,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         )
 
     async def back_up(self, target: Path, files: Mapping[str, bytes] | None = None) -> None:
-        hint = f"pg_dump --format=custom --file=agent-worker.dump {self.place}"
-        raise Refused("the daemon's state is in PostgreSQL, which makes its own backups", hint=hint)
+        raise Refused(f"the daemon's state is at {self.place}, which makes its own backups", hint=DUMP)
 
     async def shed(self) -> None:
         """Nothing to do: PostgreSQL clears away by itself what was deleted."""

@@ -35,7 +35,8 @@ def restored(file: Path) -> tuple[int, Path | None]:
     """Make this backup what the daemon keeps; how many messages are in it, and where the old database is kept."""
     if os.environ.get(DATABASE_VARIABLE, "").strip():
         told = "the daemon's state is in PostgreSQL, which has its own backups"
-        raise Refused(told, hint=f"pg_restore; or unset {DATABASE_VARIABLE} to restore what this home keeps")
+        hint = f"pg_restore, into an empty database; or unset {DATABASE_VARIABLE} to restore what this home keeps"
+        raise Refused(told, hint=hint)
     check_there(file)
     with alone() as home:
         stamp = time_stamp()

@@ -11,6 +11,7 @@ from agent_worker.core.clock import from_micros
 from agent_worker.core.disk_space import FreeSpace
 from agent_worker.core.errors import AgentWorkerError, NotFound, Refused, StorageFault
 from agent_worker.core.later import dataclass
+from agent_worker.database.backup import DUMP
 from agent_worker.database.database import Transaction
 from agent_worker.files.root import Root
 from agent_worker.service import backends
@@ -42,6 +43,11 @@ async def backup(service: Service) -> Backup:
     path = await asyncio.to_thread(_free_name, home, f"{from_micros(service.now()):%Y%m%dT%H%M%S}")
     await service.runtime.database.back_up(path, files)
     return Backup(str(path), path.stat().st_size)
+
+
+def made_elsewhere(service: Service) -> str:
+    """The command that makes a backup, where the daemon makes none."""
+    return DUMP if service.runtime.supervisor.host else ""
 
 
 def home_of(service: Service) -> Root:

@@ -171,6 +171,7 @@ class SharedWork:
         if self._service.running(workspace) is None:
             self._service.runtime.registry.detach(workspace)
             members = await self._service.runtime.database.of(project).read(member_rows.members, workspace)
+            await self._service.runtime.log_files.flush()
             forget_files(self._service.runtime, project, workspace, [each["agent"] for each in members])
         else:
             await self._service.ended_elsewhere(workspace, reason)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from agent_worker.core.clock import from_micros, micros
 from agent_worker.core.errors import NotFound
-from agent_worker.core.events import Bus, Event, Posted, ResourceKept, Talked
+from agent_worker.core.events import Bus, Ended, Event, Posted, ResourceKept, Talked
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Database, ProjectDatabase, Transaction, WholeTransaction
@@ -67,7 +67,8 @@ class LogFiles:
         self._idle = asyncio.Event()
         self._idle.set()
         self._writing = asyncio.Lock()
-        self._unlisten = bus.listen(self._hear, Posted, ResourceKept, Talked)
+        # What was said on another host is heard of when the run ends in which it was: its lines are no events there.
+        self._unlisten = bus.listen(self._hear, Posted, ResourceKept, Talked, *([Ended] if shared else []))
         self._task = asyncio.create_task(self._follow(), name="log files")
 
     def watch(self, target: Target, root: Root, path: str, *, written: int | None = None) -> None:
@@ -123,7 +124,10 @@ class LogFiles:
                 if workspace in self._lacking:
                     self._lacking[workspace].add(id)
                 self.catch_up(Target(project, workspace, None))
-            case Talked(project=project, workspace=workspace, agent=agent):
+            case (
+                Talked(project=project, workspace=workspace, agent=agent)
+                | Ended(project=project, workspace=workspace, agent=agent)
+            ):
                 self.catch_up(Target(project, workspace, agent))
 
     def catch_up(self, target: Target) -> None:

@@ -46,7 +46,7 @@ async def settings_view(service: Service) -> View:
                 label="Keys, models and notifications",
             ),
             section("All settings", *_settings(service, chosen)),
-            section("Keep and clean up", _backup(), _leftovers()),
+            section("Keep and clean up", _backup(service), _leftovers()),
             section("This page", _sign_out()),
             class_="plain settings",
         ),
@@ -289,7 +289,9 @@ def _setting(each: Setting, chosen: Chosen) -> Html:
 # --- what is kept -----------------------------------------------------------------------------------------------------
 
 
-def _backup() -> Html:
+def _backup(service: Service) -> Html:
+    if command := backups.made_elsewhere(service):
+        return h("p", "PostgreSQL keeps the state, and makes its own backups: ", h("code", command), class_="words")
     return h(
         "div",
         form(
