@@ -94,7 +94,7 @@ def test_all_mistakes_of_a_file_are_told_at_once_in_order(tmp_path: Path) -> Non
         '.agents/alice.yaml:1:1: nme: unknown key (did you mean "name"?)',
         ".agents/alice.yaml:2:10: backend: must be 'sdk', 'claude', 'codex', 'cursor', 'opencode', 'gemini', 'hermes', "
         "'acp' or 'mock' (did you mean \"claude\"?)",
-        ".agents/alice.yaml:3:13: max_tokens: must be a whole number",
+        ".agents/alice.yaml:3:13: max_tokens: must be a whole number (without quotes)",
         ".agents/alice.yaml:4:9: prompt: needs exactly one of system, system_file",
         ".agents/alice.yaml:5:10: limits.usd: unknown key (known here: usd_per_day)",
     ]

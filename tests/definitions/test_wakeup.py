@@ -75,7 +75,7 @@ def test_the_zone_is_said_with_the_time() -> None:
         ("weekdays", "names days but no time", "such as weekdays at 9"),
         ("every monday", "names days but no time", "such as every monday at 9"),
         ("daily at 9 and 17:30", "has times with different minutes", "write the same minute for all, or a cron line"),
-        ("99 * * * *", "is not a cron line: Bad minute", FORMS),
+        ("99 * * * *", "is not a cron line: its minute is wrong", FORMS),
     ],
 )
 def test_what_is_no_time_is_answered_with_what_can_be_written(written: str, message: str, hint: str) -> None:

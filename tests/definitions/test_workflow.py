@@ -207,7 +207,7 @@ def test_every_placeholder_is_looked_up(tmp_path: Path) -> None:
     ):
         assert right in text
         message = refusal(tmp_path, text.replace(right, wrong))
-        assert "to fill in" in message or "names nothing" in message
+        assert "to fill in" in message or "names nothing" in message or "after this step" in message
 
 
 SECRETS = re.findall(

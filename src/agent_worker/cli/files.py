@@ -57,7 +57,7 @@ def _check(path: Path) -> tuple[list[Problem], str, list[str]]:
         if workflow.workspace
         for sentence in workflow.workspace.unused
     ]
-    return found.problems, found.what, [*_too_short(found.project.secret_variables), *unused]
+    return found.problems, found.what, [*found.remarks, *_too_short(found.project.secret_variables), *unused]
 
 
 def _limits_that_wait(path: Path) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, JsonValue, Tag, model_validator
 
@@ -84,7 +84,25 @@ def _serves_nobody(written: Mapping[str, Any]) -> bool:
     return nameless and not (isinstance(model, str) and split_model(model)[0])
 
 
+def _listed_twice(tools: Any) -> Iterator[Broken]:
+    """Tools that stand in the list more than once: what one entry says of them, another may take back."""
+    seen: set[str] = set()
+    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
+        name = tool.get("name") if isinstance(tool, dict) else tool
+        if isinstance(name, str) and name in seen:
+            yield Broken(("tools", index), f"{name} is listed twice", "keep one of them")
+        seen.add(str(name))
+
+
 class AgentSettings(Block):
+    further_in: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("temperature", "top_p", "top_k", "seed", "stop", "reasoning_effort"), "settings"),
+        **dict.fromkeys(("role", "expertise", "style", "principles"), "soul"),
+        **dict.fromkeys(("base_url", "api_key"), "provider"),
+        "usd_per_day": "limits",
+        "wakeup": "schedule",
+    }
+
     model: ModelName | None = Field(
         None,
         description="provider/model (required for backend sdk); for a coding program, whatever it calls the model",
@@ -203,6 +221,7 @@ class AgentSettings(Block):
         backend = str(written.get("backend", "sdk"))  # if there is no such backend, that is enough to know
         if backend == "sdk" and written.get("model") is None:
             yield Broken(("model",), "is required for backend sdk", "such as anthropic/claude-sonnet-5-5")
+        yield from _listed_twice(written.get("tools"))
         if _serves_nobody(written):
             yield Broken(("provider", "name"), "is required where model names no provider")
         if backend == "acp" and written.get("command") is None:

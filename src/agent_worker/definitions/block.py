@@ -54,6 +54,9 @@ class Block(BaseModel):
     #: Keys that one might expect here but that have no place here, each with the reason.
     misplaced: ClassVar[Mapping[str, str]] = {}
 
+    #: Keys that one might expect here but that belong into a block of this one, each with that block's key.
+    further_in: ClassVar[Mapping[str, str]] = {}
+
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
         """What is wrong between fields. `written` is unchecked: any value may have any type."""
@@ -90,6 +93,8 @@ class Block(BaseModel):
         spellings = cls.spellings()
         if key in spellings:
             return "is given twice, under two spellings", f"keep one of {', '.join(spellings[key])}"
+        if key in cls.further_in:
+            return "unknown key", f"it belongs under {cls.further_in[key]}: {{ {key}: … }}"
         return "unknown key", did_you_mean(key, list(spellings)) or f"known here: {', '.join(spellings)}"
 
     @classmethod

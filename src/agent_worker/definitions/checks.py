@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +85,10 @@ def check_placeholders(written: Any) -> Iterator[Broken]:
     """Check, before the form of a workflow, that every `${{ name }}` asks for something that will be there."""
     known = known_names(written)
     outputs: set[str] = set()
-    for index, step in entries(_get(written, "setup")):
-        yield from check_text(("setup", index, "shell"), step.get("shell"), known | outputs)
+    steps = [*entries(_get(written, "setup"))]
+    later = {str(step.get("as")) for _, step in steps}
+    for index, step in steps:
+        yield from check_text(("setup", index, "shell"), step.get("shell"), known | outputs, later)
         outputs.add(str(step.get("as")))  # from here on
     for path, text in _texts(written):
         yield from check_text(path, text, known | outputs)
@@ -128,7 +130,7 @@ def _at(written: Any, where: tuple[str, ...]) -> Any:
     return written
 
 
-def check_text(path: Where, text: Any, known: set[str]) -> Iterator[Broken]:
+def check_text(path: Where, text: Any, known: set[str], later: Collection[str] = ()) -> Iterator[Broken]:
     if not isinstance(text, str):
         return
     for piece in malformed_in(text):
@@ -136,7 +138,12 @@ def check_text(path: Where, text: Any, known: set[str]) -> Iterator[Broken]:
     for name in names_in(text):
         if name in known:
             continue
-        yield Broken(path, f"there is no {name} to fill in", _instead_of(name, known))
+        if name in later:
+            yield Broken(
+                path, f"{name} is only known after this step", "move the step that prints it up, or use it further down"
+            )
+        else:
+            yield Broken(path, f"there is no {name} to fill in", _instead_of(name, known))
 
 
 def _instead_of(name: str, known: set[str]) -> str:

@@ -5,7 +5,7 @@ Pydantic's English speaks of inputs and instances; a person who writes a file kn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -21,6 +21,7 @@ _MAPPING = "must be a mapping (lines of `key: value`)"
 _SENTENCES = {
     "missing": "is required",
     "string_type": "must be text",
+    "string_pattern_mismatch": "is not written as it should be",
     "int_type": "must be a whole number",
     "int_from_float": "must be a whole number",
     "float_type": "must be a number",
@@ -89,12 +90,33 @@ def _problem(details: ErrorDetails, source: Source) -> Problem:
         return source.problem(path, details["msg"], hint=hint, at_key=True)
     if given is None and kind.endswith("_type"):
         return source.problem(path, "has no value", hint="give it one, or remove the key", at_key=True)
-    if kind == "string_type" and isinstance(given, bool | int | float):
-        hint = "put it in quotes"
+    if kind in _HINTS and not hint:
+        hint = _HINTS[kind](given)
     if kind == "literal_error" and isinstance(given, str):
         hint = did_you_mean(given, str(context["expected"]).replace(" or ", ", ").replace("'", "").split(", "))
     sentence = _SENTENCES.get(kind, details["msg"].removeprefix("Value error, "))
     return source.problem(path, sentence.format_map(context) if kind in _SENTENCES else sentence, hint=hint)
+
+
+def _for_a_list(given: object) -> str:
+    return "lines of `- …`" if isinstance(given, dict) else "write it in brackets: [ … ]"
+
+
+def _for_a_number(given: object) -> str:
+    if not isinstance(given, str) or not given.lstrip("+-").isdecimal():
+        return ""
+    return "without quotes" if len(given) <= _DIGITS else f"with at most {_DIGITS} digits"
+
+
+#: What to write instead, where that can be said for any key. The value itself is not repeated: it may be a secret.
+_HINTS: Mapping[str, Callable[[object], str]] = {
+    "string_type": lambda _: "put it in quotes",
+    "int_type": _for_a_number,
+    "float_type": _for_a_number,
+    "tuple_type": _for_a_list,
+    "list_type": _for_a_list,
+}
+_DIGITS = 18  #: of a number that is read as one (source.py)
 
 
 def _refused(problems: list[Problem]) -> DefinitionError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -42,6 +43,8 @@ AgentEntry = Annotated[
 
 
 class ProjectDefinition(Block):
+    further_in: ClassVar[Mapping[str, str]] = {"usd_per_day": "limits"}
+
     name: Line = Field(
         description="what the project is called",
         examples=["shop"],

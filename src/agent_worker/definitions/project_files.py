@@ -24,7 +24,7 @@ from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.checks import check_own_path, check_paths_of_agent, check_personal_dirs
 from agent_worker.definitions.loading import load_agent, load_workflow, prompt_files, refuse, shown, with_prompt_read
 from agent_worker.definitions.paths import Outside, names_beneath
-from agent_worker.definitions.problems import validate
+from agent_worker.definitions.problems import did_you_mean, validate
 from agent_worker.definitions.project import ProjectDefinition
 from agent_worker.definitions.source import Source, read_source
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
@@ -251,13 +251,14 @@ class _Look:
 
     def _take_agents(self, entries: Iterable[str | AgentDefinition]) -> None:
         loaded: list[tuple[Path, AgentDefinition]] = []
-        for entry in entries:
+        for index, entry in enumerate(entries):
             file = self._file_of(entry)
             self._watch(file)
             kept = self._before.agents.get(entry.name if isinstance(entry, AgentDefinition) else self._name_in(file))
-            agent = self._or_kept(partial(self._load_agent, entry, file), kept, file)
+            agent = self._or_kept(partial(self._load_agent, entry, file, index), kept, file)
             if agent is None:
-                self._broken[entry.name if isinstance(entry, AgentDefinition) else file.stem] = file
+                where = file if is_there(file) else self._own_file or file
+                self._broken[entry.name if isinstance(entry, AgentDefinition) else file.stem] = where
                 self._watch_prompts(file)
             else:
                 loaded.append((file, agent))
@@ -266,14 +267,30 @@ class _Look:
         for file in self._name(loaded, self._before.agents, self._agents, self._agent_files):
             self._broken.setdefault(file.stem, file)
 
+    @property
+    def _own_file(self) -> Path | None:
+        """The project's own file, if it has one."""
+        return next((path for name in PROJECT_FILES if os.path.isfile(path := self._root / name)), None)
+
+    def _named_in_project(self, given: str, file: Path, where: tuple[str | int, ...]) -> None:
+        """Raise where the project's file names a file that is not there: the mistake is in the project's file."""
+        if is_there(file) or (own := self._own_file) is None:
+            return
+        there = [*self._found(AGENTS), *self._found(WORKFLOWS)]
+        bare = [each for each in there if PurePosixPath(each).stem == given]
+        hint = f'did you mean "{bare[0]}"?' if bare else did_you_mean(given, there)
+        source = read_source(own, shown_as=self._shown(own))
+        raise DefinitionError([source.problem(where, f"there is no file {given}", hint=hint)])
+
     def _file_of(self, entry: str | AgentDefinition) -> Path:
         if isinstance(entry, str):
             return self._root / entry
-        return next(path for name in PROJECT_FILES if os.path.isfile(path := self._root / name))
+        return self._own_file or self._root / PROJECT_FILES[0]  # where it is written
 
-    def _load_agent(self, entry: str | AgentDefinition, file: Path) -> AgentDefinition:
+    def _load_agent(self, entry: str | AgentDefinition, file: Path, index: int) -> AgentDefinition:
         self._inside(file)
         if isinstance(entry, str):
+            self._named_in_project(entry, file, ("agents", index))
             return load_agent(file, root=self._root)
         agent, wrong = with_prompt_read(entry, named_in=file, root=self._root)
         wrong += check_paths_of_agent(agent, self._root)
@@ -315,6 +332,8 @@ class _Look:
 
     def _load_workflow(self, file: Path, name: str | None) -> WorkflowDefinition:
         self._inside(file)
+        if name is not None:
+            self._named_in_project(self._shown(file), file, ("workflows", name))
         broken = {agent: self._shown(where) for agent, where in self._broken.items()}
         found = load_workflow(file, self._agents, root=self._root, broken_agents=broken, name=name)
         if name is not None and found.name != name:

@@ -30,6 +30,7 @@ _CONSTANTS = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
 }
+_CONFLICT = pattern(r"(?:<{7}|={7}|>{7})(?: .*)?")  # what Git leaves in a file that it could not merge
 _TEXT_TAG = "tag:yaml.org,2002:str"
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same events, in C where it was built
 
@@ -111,10 +112,14 @@ def _refused(file: str, message: str, *, hint: str = "") -> DefinitionError:
 
 
 def _syntax_problem(text: str, file: str, error: yaml.MarkedYAMLError) -> Problem:
+    lines = text.splitlines() or [""]
+    for number, each in enumerate(lines, start=1):
+        if _CONFLICT.fullmatch(each):
+            hint = "keep one of the two versions, and remove the lines with <<<<<<<, ======= and >>>>>>>"
+            return Problem(file, number, 1, "", "is in the middle of a merge", hint)
     mark = error.problem_mark or error.context_mark
     if mark is None:
         return Problem(file, 1, 1, "", f"is not YAML: {error.problem}")
-    lines = text.split("\n")
     line = lines[mark.line] if mark.line < len(lines) else ""
     if line[: mark.column + 1].lstrip(" ").startswith("\t"):
         return Problem(file, mark.line + 1, mark.column + 1, "", "a tab cannot indent", "use spaces")
@@ -123,7 +128,32 @@ def _syntax_problem(text: str, file: str, error: yaml.MarkedYAMLError) -> Proble
         return Problem(
             file, begun.line + 1, begun.column + 1, "", "is not YAML: the quote that opens here is never closed"
         )
-    return Problem(file, mark.line + 1, mark.column + 1, "", f"is not YAML: {error.problem}")
+    if error.context == "while scanning a simple key" and begun is not None:  # it is noticed a line later
+        mark, line = begun, lines[begun.line] if begun.line < len(lines) else ""
+    message, hint = _in_words(str(error.problem), line, mark.column)
+    return Problem(file, mark.line + 1, mark.column + 1, "", f"is not YAML: {message}", hint)
+
+
+def _in_words(problem: str, line: str, column: int) -> tuple[str, str]:
+    """What the parser says of tokens and contexts, as people say it: what is wrong in this line, and what to write."""
+    is_first = not line[:column].strip()
+    if problem.startswith("mapping values are not allowed"):
+        if ": " in line[:column]:
+            return "there is a second `: ` in this line", "put the text in quotes"
+        return "this line is indented deeper than the one above it", _SAME_COLUMN
+    if "cannot start any token" in problem and column < len(line):
+        return f"a text cannot begin with {line[column]}", "put it in quotes"
+    if problem.startswith(("did not find expected key", "expected <block end>")):
+        if is_first:
+            return "this line is indented differently from those above", _SAME_COLUMN
+        return "there is more in this line after the end of a value", "put all of it in quotes"
+    if problem.startswith("could not find expected ':'"):
+        hint = "a key has a `:` behind it, and a text after | is indented deeper than its key"
+        return "here is neither a key nor a part of the text above", hint
+    return problem, ""
+
+
+_SAME_COLUMN = "the keys of one block begin in the same column"
 
 
 @dataclass(slots=True)

@@ -129,10 +129,26 @@ def _cron_line(text: str) -> str:
     try:
         first = next(CronSim(text, datetime(2026, 1, 1)), None)
     except CronSimError as error:
-        raise wrong(f"is not a cron line: {error}", FORMS) from None
+        if _is_each_right(text):
+            raise wrong(_NEVER, "that month has no such day") from None
+        raise wrong(f"is not a cron line: its {str(error).removeprefix('Bad ')} is wrong", FORMS) from None
     if first is None:
-        raise wrong("this cron line never matches")
+        raise wrong(_NEVER)
     return text
+
+
+_NEVER = "this cron line never comes"
+
+
+def _is_each_right(text: str) -> bool:
+    """Whether each field could stand in some cron line: then they do not go together, as in February 31."""
+    minute, hour, day, month, weekday = text.split()
+    try:
+        for line in (f"{minute} {hour} {day} * {weekday}", f"* * * {month} *"):
+            CronSim(line, datetime(2026, 1, 1))
+    except CronSimError:
+        return False
+    return True
 
 
 # --- said back ----------------------------------------------------------------------------------------

@@ -120,6 +120,12 @@ Member = Annotated[
 ]
 
 
+def _letter(text: str) -> str:
+    if not (len(text) == 1 and text.isascii() and text.isalpha()):
+        raise wrong("must be one letter", "such as t")
+    return text
+
+
 class Param(Block):
     """One value that is given after `--` when the workflow is started."""
 
@@ -127,7 +133,7 @@ class Param(Block):
     type: Literal["string", "integer", "number", "boolean"] = Field(
         "string", description="what it accepts", examples=["integer"]
     )
-    short: Annotated[str, Field(pattern="^[A-Za-z]$")] | None = Field(
+    short: Annotated[str, AfterValidator(_letter)] | None = Field(
         None, description="a one-letter short form: -c", examples=["c"]
     )
     required: Flag = Field(False, description="the workflow does not start without it", examples=[True])
@@ -137,8 +143,10 @@ class Param(Block):
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
         default = written.get("default")
-        if written.get("name") == "help" or written.get("short") == "h":
-            yield Broken((), "--help and -h are taken")
+        if written.get("name") == "help":
+            yield Broken(("name",), "--help and -h are taken", "choose another name")
+        if written.get("short") == "h":
+            yield Broken(("short",), "--help and -h are taken", "choose another letter")
         if default is None:
             return
         if written.get("required") is True:
@@ -147,7 +155,8 @@ class Param(Block):
             str(written.get("type", "string")), object
         )
         if not isinstance(default, wanted) or (isinstance(default, bool) and wanted not in (bool, object)):
-            yield Broken(("default",), f"must be a {written.get('type', 'string')}, like the param")
+            kind = str(written.get("type", "string"))
+            yield Broken(("default",), f"must be {'an' if kind == 'integer' else 'a'} {kind}, like the param")
 
 
 def _output(name: str) -> str:
@@ -203,6 +212,11 @@ def _shareable(variable: str) -> str:
 
 
 class WorkflowDefinition(Block):
+    further_in: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("turns", "usd", "minutes"), "limits"),
+        **dict.fromkeys(("bind", "documents", "document_owner"), "workspace"),
+    }
+
     name: Name = Field(
         description="what it is run by", examples=["review"], json_schema_extra={"x-default": "the file's name"}
     )

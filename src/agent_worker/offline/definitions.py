@@ -14,6 +14,7 @@ from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.loading import load_agent, shown
+from agent_worker.definitions.notifications import read_notifications
 from agent_worker.definitions.problems import validate
 from agent_worker.definitions.project import ProjectDefinition
 from agent_worker.definitions.project_files import (
@@ -29,7 +30,7 @@ from agent_worker.definitions.settings import wrong_model
 from agent_worker.definitions.source import parse_source, read_source
 from agent_worker.definitions.team_templates import write_team
 from agent_worker.files.root import Root
-from agent_worker.service.look_ahead import wrong_in_agent, wrong_in_project, wrong_in_workflow
+from agent_worker.service.look_ahead import remarks_on, wrong_in_agent, wrong_in_project, wrong_in_workflow
 from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import powers_of
 from agent_worker.trust.store import TrustStore, kept_in
@@ -42,6 +43,7 @@ class Checked:
     project: ProjectFiles
     problems: list[Problem]
     what: str  #: in a few words; '' when there was nothing to look at
+    remarks: list[str]  #: what can be used, but is hardly meant so
 
 
 def checked(path: Path) -> Checked:
@@ -52,28 +54,30 @@ def checked(path: Path) -> Checked:
     counted = f"{plural(len(project.agents), 'agent')} and {plural(len(project.workflows), 'workflow')}"
     problems = [*project.problems, *wrong_in_project(project), *_wrong_settings()]
     is_empty = not (problems or project.agents or project.workflows or _project_files(project.root))
-    return Checked(project, problems, "" if is_empty else f"{counted} in {project.root}")
+    remarks = remarks_on(project, SystemClock().now())
+    return Checked(project, problems, "" if is_empty else f"{counted} in {project.root}", remarks)
 
 
 def _checked_file(file: Path, project: ProjectFiles) -> Checked:
     name = shown(file, project.root)
     kind = _kind_of(file, project)
+    remarks = [each for each in remarks_on(project, SystemClock().now()) if each.startswith(f"{name}: ")]
     if kind == "project" and file in _project_files(project.root):
         in_it = [one for one in (*project.problems, *wrong_in_project(project)) if one.file == name]
-        return Checked(project, in_it, f"project {project.definition.name} in {name}")
+        return Checked(project, in_it, f"project {project.definition.name} in {name}", remarks)
     try:
         if kind == "project":
             validate(ProjectDefinition, read_source(file, shown_as=name), defaults={"name": file.parent.name})
-            return Checked(project, [], f"a project file: {name}")
+            return Checked(project, [], f"a project file: {name}", remarks)
         if kind == "agent":
             agent = load_agent(file, root=project.root)
-            return Checked(project, wrong_in_agent(agent, file, project.root), f"agent {agent.name} in {name}")
+            return Checked(project, wrong_in_agent(agent, file, project.root), f"agent {agent.name} in {name}", remarks)
         workflow = project.load_workflow(file)
         members = plural(len(workflow.agents), "agent")
         told = f"workflow {workflow.name} with {members} in {name}"
-        return Checked(project, wrong_in_workflow(workflow, file, project), told)
+        return Checked(project, wrong_in_workflow(workflow, file, project), told, remarks)
     except DefinitionError as error:
-        return Checked(project, error.problems, name)
+        return Checked(project, error.problems, name, remarks)
 
 
 def _kind_of(file: Path, project: ProjectFiles) -> Literal["agent", "workflow", "project"]:
@@ -102,11 +106,17 @@ def _project_files(root: Path) -> list[Path]:
 
 
 def _wrong_settings() -> list[Problem]:
-    """What is wrong in the user's own settings, which hold in every project."""
+    """What is wrong in the user's own files, which hold in every project."""
+    found: list[Problem] = []
     try:
-        return wrong_model(home_directory())
+        found += wrong_model(home_directory())
     except DefinitionError as error:
-        return list(error.problems)
+        found += error.problems
+    try:
+        read_notifications(home_directory())
+    except DefinitionError as error:
+        found += error.problems
+    return found
 
 
 def limits_that_wait(path: Path) -> list[str]:

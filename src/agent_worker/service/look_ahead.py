@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 from agent_worker.backends.models.providers import Endpoint, check_model
-from agent_worker.core.address import canonical
+from agent_worker.core.address import as_written, canonical
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Problem
+from agent_worker.core.later import pattern
 from agent_worker.core.mentions import find_mentions
 from agent_worker.definitions.agent import AgentDefinition, AgentSettings
 from agent_worker.definitions.block import Broken
 from agent_worker.definitions.loading import located, shown
 from agent_worker.definitions.problems import did_you_mean, listed
 from agent_worker.definitions.project_files import PROJECT_FILES, ProjectFiles
+from agent_worker.definitions.schedule import Schedule, Timing
 from agent_worker.definitions.source import Source, read_source
 from agent_worker.definitions.workflow import InlineMember, RefMember, WorkflowDefinition
 from agent_worker.files.root import Root
@@ -29,6 +32,7 @@ from agent_worker.tools.toolbox import TASK, TEAM
 from agent_worker.trust.powers import python_tree
 
 _TOOLS = ("bash", *TASK)
+_BRACES = pattern(r"(?<![$\w])(?:\$\{\s*([\w.-]+)\s*\}|\{\{\s*([\w.-]+)\s*\}\})")
 _DYNAMIC = "@${{"  # whom this calls on is known when it is filled in
 
 
@@ -62,6 +66,41 @@ def wrong_in_project(project: ProjectFiles) -> list[Problem]:
     return found
 
 
+def remarks_on(project: ProjectFiles, now: datetime) -> list[str]:
+    """What is right as it is written, and yet hardly meant: each begins with the file that it is in."""
+    return [*_of_schedules(project, now), *_of_braces(project)]
+
+
+def _of_schedules(project: ProjectFiles, now: datetime) -> Iterator[str]:
+    found: list[tuple[Timing | None, Path]] = []
+    found += [(agent.schedule, project.agent_files[name]) for name, agent in project.agents.items()]
+    found += [(each.schedule, project.workflow_files[name]) for name, each in project.workflows.items()]
+    for schedule, file in found:
+        if schedule is None:
+            continue
+        where = shown(file, project.root)
+        if schedule.moment is not None and schedule.moment < now:
+            yield f"{where}: schedule.at: {schedule.at:%Y-%m-%d} is over, so this is not due again"
+        if isinstance(schedule, Schedule) and schedule.workspace:
+            name, _ = as_written(schedule.workspace)
+            if not canonical(name, project.workflows):
+                near = did_you_mean(name, list(project.workflows))
+                told = f"{where}: schedule.workspace: no workflow is called {name} here"
+                yield f"{told} ({near or 'it wakes up in its direct conversation instead'})"
+
+
+def _of_braces(project: ProjectFiles) -> Iterator[str]:
+    """Values that are known and would not be filled in, because they are written as other programs want it."""
+    for name, workflow in project.workflows.items():
+        where = shown(project.workflow_files[name], project.root)
+        outputs = {step.output for step in workflow.setup if step.output}
+        known = {*outputs, *(f"params.{param.name}" for param in workflow.params)}
+        for found in _BRACES.finditer(workflow.kickoff or ""):
+            if (found[1] or found[2]) in known:
+                yield f"{where}: kickoff: {found[0]} is not filled in; write ${{{{ {found[1] or found[2]} }}}}"
+                break
+
+
 def unplayable_in(workflow: WorkflowDefinition, file: Path, project: ProjectFiles) -> list[Problem]:
     """The scripts of its mock members that cannot be played: such a team is not started at all."""
     own, of_agents = list[Broken](), list[Problem]()
@@ -88,7 +127,8 @@ def _located(file: Path, root: Path, found: list[Broken], source: Source | None)
 
 def _of_agent(agent: AgentSettings, root: Path) -> Iterator[Broken]:
     if agent.backend == "sdk" and agent.model is not None:
-        yield from _of_model(agent.model, _endpoint(agent), ("model",))
+        is_named_apart = agent.provider is not None and agent.provider.name is not None
+        yield from _of_model(agent.model, _endpoint(agent), ("provider",) if is_named_apart else ("model",))
     for index, tool in enumerate(agent.tools):
         if ".py:" in tool.name:
             yield from _of_python(tool.name, root, index)
