@@ -138,7 +138,7 @@ def _votes(turn: Turn) -> tuple[Call, ...]:
 LIMIT = 20  # calls of one run
 _CALL = pattern(r"\bcall (\w{1,64})\(")
 _SAY = pattern(r"\bsay «([^»]{0,4000})»")
-_REPEAT = pattern(r"[^\n]*\brepeat this to (@\w[\w-]*)[^\n]*")
+_REPEAT = pattern(r"\brepeat this to (@\w[\w-]*)")
 _FREE = Usage(usd=0.0)
 
 
@@ -155,7 +155,10 @@ class Gullible:
         asked = [each for each in dict.fromkeys(_asked(read)) if each not in made]
         if asked and len(made) < LIMIT:
             return _calls(asked[: LIMIT - len(made)], len(steps))
-        words = [*_SAY.findall(read), *(f"{found[1]} {found[0].strip()}" for found in _REPEAT.finditer(turn.prompt))]
+        repeated = (
+            f"{found[1]} {line.strip()}" for line in turn.prompt.splitlines() if (found := _REPEAT.search(line))
+        )
+        words = [*_SAY.findall(read), *repeated]
         return Reply(text="\n".join(dict.fromkeys(words)) or "I have done as I was told.", usage=_FREE)
 
 

@@ -24,19 +24,19 @@ _PIECE = re.compile(rf"\s+|[{_WIDE}]|[^\s{_WIDE}]+")
 _LONGEST_RULE = 40
 
 _FENCE = re.compile(r"\s*(```+|~~~+)")
-_HEADING = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*$")
+_HEADING = re.compile(r"\s{0,3}#{1,6}\s++(.*)$")
 _RULE = re.compile(r"\s{0,3}([-*_])(\s*\1){2,}\s*$")
 _ITEM = re.compile(r"(\s*)([-*+]|\d{1,4}[.)])\s+(.*)$")
 _QUOTE = re.compile(r"\s{0,3}>\s?(.*)$")
 _ROW = re.compile(r"\s*\|.*\|\s*$")
 _DIFF = re.compile(r"diff --git ")
 _OF_DIFF = re.compile(r"[ +\-@\\]|diff |index |new |deleted |old |similarity |rename |Binary |$")
-_DIVIDER = re.compile(r"\s*\|?(\s*:?-+:?\s*\|)+\s*:?-*:?\s*$")
+_DIVIDER = re.compile(r"\s*+\|?(?:\s*+:?-++:?\s*+\|)++\s*+:?-*+:?\s*+$")
 _INLINE = re.compile(
-    r"(?P<code>`+)(?P<literal>.+?)(?P=code)"
-    r"|(?P<strong>\*\*|(?<!\w)__)(?=\S)(?P<strongly>.+?)(?<=\S)(?P=strong)(?![\w.(])"
+    r"(?P<code>`{1,4})(?P<literal>.+?)(?P=code)"
+    r"|(?P<strong>\*\*|(?<!\w)__)(?=\S)(?P<strongly>.{1,600}?)(?<=\S)(?P=strong)(?![\w.(])"
     r"|(?P<em>\*|(?<!\w)_)(?=[^\s*_])(?P<emphasised>[^*_]+?)(?<=\S)(?P=em)(?!\w)"
-    r"|\[(?P<label>[^\]]+)\]\((?P<url>[^)\s]+)\)"
+    r"|\[(?P<label>[^\]]{1,300})\]\((?P<url>[^)\s]{1,2000})\)"
     r"|(?P<mention>(?<![\w@])@[\w-]+)"
 )
 
@@ -117,7 +117,7 @@ class Page:
             self._fence = fence[1]
             return []
         if heading := _HEADING.match(line):
-            return self._text(heading[2], base="title")
+            return self._text(_without_closing(heading[1]), base="title")
         if _RULE.match(line):
             return [_styled("less", "─" * min(self._columns, _LONGEST_RULE))]
         if item := _ITEM.match(line):
@@ -134,6 +134,12 @@ class Page:
         lines = _flow(_spans(text, base), max(self._columns - cells(first), 10), taken=self._first)
         self._first = 0
         return [f"{first if n == 0 else again}{_shown(line)}".rstrip() for n, line in enumerate(lines)]
+
+
+def _without_closing(heading: str) -> str:
+    """A heading without the marks that may close it: `## Title ##`."""
+    words = heading.rstrip("#")
+    return (words if words.endswith(" ") or not words else heading).strip()
 
 
 def _spans(text: str, base: Style = "") -> list[Span]:

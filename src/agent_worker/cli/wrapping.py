@@ -63,7 +63,7 @@ def hanging(line: str, columns: int) -> list[str]:
     mark = _MARKED.match(_PAINT.sub("", line))
     beyond = " " * (cells(mark[0]) if mark and cells(mark[0]) <= columns // 2 else len(indent) + 2)
     lines, room = [""], 0
-    for gap, word in _GAPS.findall(held_together(line, columns - len(beyond))):
+    for gap, word in _GAPS.findall(held_together(line.rstrip(), columns - len(beyond))):
         size = cells(_PAINT.sub("", word))
         if lines[-1].strip() and len(gap) + size > room and size <= columns - len(beyond):
             lines.append(beyond)

@@ -17,7 +17,7 @@ ALIKE = 0.5  # share of common words from which on two corrections mean the same
 _MOST = 30  # words of one correction
 
 _FENCED = pattern(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
-_QUOTED = pattern(r"“[^”]*”|«[^»]*»|„[^“”]*[“”]|\"[^\"\n]*\"|`[^`\n]*`|(?<!\w)'[^'\n]{12,}'(?!\w)")
+_QUOTED = pattern(r"“[^“”]*”|«[^«»]*»|„[^„“”]*[“”]|\"[^\"\n]*\"|`[^`\n]*`|(?<!\w)'[^'\n]{12,}'(?!\w)")
 _OPENS = pattern(r"(?i)^(?:please|from now on|in future|in the future|remember|note|one more thing|rule|also)$")
 _CLAUSES = pattern(r"[.;!?\n]+(?:\s|$)|\s[-–—]\s|,\s+(?=(?:but|and|so|also)\b)", re.IGNORECASE)
 _LEADS = (

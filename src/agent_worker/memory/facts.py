@@ -23,7 +23,7 @@ _SENTENCE = pattern(r"(?<=[.!?;])\s+|\n+")
 _WORD = pattern(r"@?[^\W_]+(?:[.:/'’@+-][^\W_]+)*%?")
 _PAST = pattern(r"\b(used to|formerly|previously|in the past|back then|until (?!further)|before that|at that time)\b")
 _STATUS = pattern(
-    r"^(i|we|it|the (task|work|job|review|run))?\s*('m|am|is|are|was|were|have|has|had|will|'ll)?\s*(been |be )?"
+    r"^(i|we|it|the (task|work|job|review|run))?\s*+('m|am|is|are|was|were|have|has|had|will|'ll)?\s*+(been |be )?"
     r"(now |just |about to )*(done|finished|completed?|working|starting|started|looking|checking|going|waiting|ready|"
     r"busy|ok|okay|reading|thinking|trying|answered|replied|asked|posted|thanked|greeted|said hello|acknowledged)\b"
 )

@@ -31,7 +31,7 @@ KEPT = ".index/judged.json"
 MOST_KEPT = 2_000
 SIDE = 160  #: bytes of each side of a pair
 ASKED = 700  #: bytes of what one question shows beside who is asked to do what: it fits beside what a run learns
-_LINE = pattern(r"(?m)^\W*(\d{1,2})\W+(\w+)")
+_LINE = pattern(r"(?m)^[^\w\n]*+(\d{1,2})\W++(\w+)")
 _YES = pattern(r"(?i)\W*yes\b")
 
 PAIRS = (

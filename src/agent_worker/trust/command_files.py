@@ -20,6 +20,7 @@ from agent_worker.trust.programs import BUILD, SCRIPTS
 from agent_worker.trust.shell_words import Word
 
 MATCHES = 200  #: of one pattern
+LONGEST_PATTERN = 1000  #: characters: one that is longer is made to keep us busy
 #: Sets of characters that a shell reads otherwise than we do (`[^a]`, `[[:alpha:]]`), and how they may go on.
 _OF_THE_SHELL = pattern(r"\[(?=\^|[^]/]*\[[:.=])(?:\^?\]?(?:[^][/]|\[[:.=][^]/]*[:.=]\])*\]|[^/]*)")
 #: Options behind which a file stands that is obeyed.
@@ -117,6 +118,9 @@ class Places:
     def _matching(self, pattern: str) -> list[str]:
         if not glob.has_magic(pattern):
             return [pattern]
+        if len(pattern) > LONGEST_PATTERN:
+            self.too_many = True
+            return []
         found = sorted(glob.glob(_OF_THE_SHELL.sub("*", pattern), recursive=False, include_hidden=True))
         self.too_many |= len(found) > MATCHES
         return found[:MATCHES]

@@ -171,7 +171,7 @@ class _Search:
             self._known.enter(rest)
         elif name in ("eval", "trap"):
             self._evaluated(name, rest)
-        elif re.sub(r"[-.\d]+$", "", name) in SHELLS:
+        elif name.rstrip("-.0123456789") in SHELLS:
             self._shell(name, rest, stdin)
         elif name in PREFIXES:
             self._prefixed(name, rest, stdin)
