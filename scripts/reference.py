@@ -54,7 +54,7 @@ command that started it; `AGENT_WORKER_HOME` and `NO_COLOR` also by every comman
 told in [providers and keys](../guides/keys.md).
 """
 OURS = {
-    "AGENT_WORKER_HOME": "the home of the daemon, one for each: `~/.agent-worker` unless it is set",
+    "AGENT_WORKER_HOME": "the home of the daemon, one for each: `~/.agent-worker` unless it is set, to a full path",
     "AGENT_WORKER_DATABASE_URL": "a [PostgreSQL](../guides/postgresql.md) that keeps the state instead of the home",
     "AGENT_WORKER_LABELS": "what this machine has that agents may require, of [several](../guides/hosts.md): `gpu,x86`",
     "AGENT_WORKER_PORT": "the [port](../guides/keeping-it-safe.md#the-port) the daemon listens on, and no other",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,28 @@ def test_every_variable_of_a_provider_is_known() -> None:
     for each in PROVIDERS.values():
         owner = "openai" if each.name == "openai-chat" else each.name
         assert {each.base_variable, *each.headers.values()} - {""} <= set(more_of(owner))
+
+
+@pytest.mark.parametrize("what", ["link", "bytes", "pipe"])
+def test_an_env_file_that_cannot_be_read_is_told_where_its_key_is_missing(what: str, tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    file = place.root / ".env"
+    match what:
+        case "link":
+            (tmp_path / "elsewhere").write_text(f"OPENAI_API_KEY={PROJECT}")
+            file.symlink_to(tmp_path / "elsewhere")
+        case "bytes":
+            file.write_bytes(b"OPENAI_API_KEY=\xff\xfe")
+        case "pipe":
+            os.mkfifo(file)
+    place.ring.look_at(load_project(place.root))
+    with pytest.raises(NoKey, match=r"OPENAI_API_KEY is not set \(the keys in \.env are not used: .*\)"):
+        place.key()
+    file.unlink()
+    file.mkdir()  # of other tools, and no mistake
+    place.ring.look_at(load_project(place.root))
+    with pytest.raises(NoKey, match=r"OPENAI_API_KEY is not set\n"):
+        place.key()
 
 
 def test_an_env_file_is_read_as_people_write_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import stat
 import subprocess
@@ -152,6 +153,20 @@ def test_a_HOME_that_is_empty_does_not_put_the_home_at_the_root_of_the_disk(monk
     with pytest.raises(Refused, match="HOME is set, and empty") as refusal:
         home_directory()
     assert HOME_VARIABLE in refusal.value.hint
+
+
+@pytest.mark.parametrize("given", ["state", "./state", "~/state", "../it's here"])
+def test_a_home_that_would_be_another_one_in_each_directory_is_refused(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(HOME_VARIABLE, given)
+    with pytest.raises(Refused, match=f"{HOME_VARIABLE} must be a full path") as refusal:
+        home_directory()
+    name, _, whole = refusal.value.hint.removeprefix("export ").partition("=")
+    monkeypatch.setenv(name, shlex.split(whole)[0])
+    assert home_directory() == Path(os.path.abspath(tmp_path / given.removeprefix("~/")))
 
 
 def test_U3_a_link_in_place_of_the_file_is_replaced_and_not_followed(home: Path, tmp_path: Path) -> None:

@@ -161,6 +161,20 @@ async def test_a_projects_env_file_is_used_once_it_is_approved(tmp_path: Path, s
         assert used(server) == [KEY], "sent where the user's environment says, not where the project does"
 
 
+async def test_an_env_file_that_cannot_be_read_is_told_by_the_commands_that_look_at_keys(tmp_path: Path) -> None:
+    async with terminal_knowing(tmp_path, SDK) as terminal:
+        (terminal.daemon.project / ".env").write_bytes(b"OPENAI_API_KEY=\xff")
+        said = "the keys in .env are not used: '.env' is not UTF-8 text"
+        for line in (["validate"], ["key", "list"]):
+            looked = await asyncio.to_thread(terminal.run, *line)
+            assert (looked.returncode, said in looked.stderr) == (0, True), line
+        looked = await asyncio.to_thread(terminal.run, "doctor")
+        assert (looked.returncode, f"!!  keys: {said}" in looked.stdout) == (1, True), looked.stdout
+        await told(terminal, "send", "alice", "hello")
+        waits = await state_is(terminal.daemon, "waiting")
+        assert said in waits["waiting"]["reason"]
+
+
 async def test_a_key_in_the_command_line_is_refused_and_so_is_one_of_nobody(tmp_path: Path) -> None:
     async with terminal_knowing(tmp_path) as terminal:
         typed = await asyncio.to_thread(terminal.run, "key", "set", "openai", KEY)

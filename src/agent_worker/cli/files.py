@@ -46,6 +46,7 @@ def validate(path: str, as_json: bool) -> None:
 
 
 def _check(path: Path) -> tuple[list[Problem], str, list[str]]:
+    from agent_worker.offline.checks import unread_env_file
     from agent_worker.offline.definitions import checked
 
     if not path.exists():
@@ -57,7 +58,9 @@ def _check(path: Path) -> tuple[list[Problem], str, list[str]]:
         if workflow.workspace
         for sentence in workflow.workspace.unused
     ]
-    return found.problems, found.what, [*found.remarks, *_too_short(found.project.secret_variables), *unused]
+    env_file = [told] if path.is_dir() and (told := unread_env_file(path)) else []
+    kept = _too_short(found.project.secret_variables)
+    return found.problems, found.what, [*found.remarks, *kept, *unused, *env_file]
 
 
 def _limits_that_wait(path: Path) -> list[str]:

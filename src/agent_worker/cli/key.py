@@ -64,8 +64,12 @@ def list_keys(as_json: bool) -> None:
     for each in found:
         whose = f" ({each['provider']})" if each["provider"] else ""
         echo(f"{paint(clean(each['variable']), 'cyan')}{whose}: from {KEY_SOURCES[each['source']]}")
+    from agent_worker.offline.checks import unread_env_file
+
     if not found:
         echo("there are no keys yet: agent-worker key set anthropic")
+    if unread := unread_env_file():
+        echo(f"{paint('remark', 'yellow')}: {clean(unread)}", err=True)
 
 
 @key.command()

@@ -191,7 +191,7 @@ def _keys() -> Check:
     from agent_worker.cli.call import call, here
     from agent_worker.cli.key import told
     from agent_worker.client.connection import find
-    from agent_worker.offline.checks import keys_of_a_start
+    from agent_worker.offline.checks import keys_of_a_start, unread_env_file
 
     try:
         found = call("GET", "/keys", project=here()) if find() else keys_of_a_start()
@@ -203,6 +203,8 @@ def _keys() -> Check:
         wanted = [f"agent-worker key set {each['remedy'].removeprefix('key ')}" for each in waits]
         missing = [each["text"].removesuffix(f": {line}") for each, line in zip(waits, wanted, strict=True)]
         return "keys", False, "; ".join([*missing, *there]), wanted[0]
+    if unread := unread_env_file():
+        return "keys", False, "; ".join([unread, *there]), "make it a text file of yours, or use agent-worker key set"
     none = "none; mock agents need none (agent-worker key set anthropic)"
     return "keys", True, "; ".join(there) or none, ""
 

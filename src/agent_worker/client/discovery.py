@@ -12,6 +12,7 @@ from __future__ import annotations
 import hmac
 import json
 import os
+import shlex
 import stat
 import sys
 from contextlib import suppress
@@ -80,7 +81,11 @@ def come_from() -> dict[str, str]:
 
 def home_directory() -> Path:
     if given := os.environ.get(HOME_VARIABLE):
-        return Path(given).absolute()
+        if not os.path.isabs(given):  # it would be another home in each directory
+            whole = os.path.abspath(os.path.expanduser(given))
+            told = f"{HOME_VARIABLE} must be a full path, not {given}"
+            raise Refused(told, hint=f"export {HOME_VARIABLE}={shlex.quote(whole)}")
+        return Path(given)
     if os.environ.get("HOME") == "":  # it would be the root of the disk
         raise Refused("HOME is set, and empty", hint=_ELSEWHERE)
     try:

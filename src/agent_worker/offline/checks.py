@@ -30,6 +30,7 @@ from agent_worker.files.root import Root
 from agent_worker.offline.stored import recovered
 from agent_worker.processes.git import version as version_of_git
 from agent_worker.trust.gate import Gate
+from agent_worker.trust.project_keys import unread
 
 SAFE_GIT = (2, 43, 7)
 
@@ -114,6 +115,11 @@ def keys_of_a_start() -> list[dict[str, str]]:
     ring = KeyRing(os.environ, Redactor(), kept, Gate(kept, SystemClock()))
     ring.look_at(files)
     return [asdict(each) for each in ring.listing(files.root)]
+
+
+def unread_env_file(path: Path | None = None) -> str:
+    """Why the `.env` of the project at this path, or of the one we are in, gives no keys, as a sentence; else empty."""
+    return unread(find_project(path or Path.cwd()))
 
 
 def _first_of(problems: list[str]) -> str:

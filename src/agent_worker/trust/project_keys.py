@@ -6,10 +6,12 @@ Only keys are taken from that file: the variables of model providers that hold o
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
-from agent_worker.core.errors import AgentWorkerError
+from agent_worker.core.errors import AgentWorkerError, NotFound
 from agent_worker.core.later import pattern
 from agent_worker.core.provider_variables import KEY_VARIABLES, owner_of
 from agent_worker.definitions.project_files import ProjectFiles
@@ -26,12 +28,27 @@ _QUOTED = pattern(r"""(["'])(.*?)\1\s*(?:#.*)?""")
 
 
 def keys_in_env_file(project: ProjectFiles) -> dict[str, str]:
-    """The keys in the project's `.env`; none when there is no such file, or it cannot be read."""
+    """The keys in the project's `.env`; none when there is no such file, or it cannot be read (`unread`)."""
+    return keys_in(_read(project.root)[0], named=_named_by_agents(project))
+
+
+def unread(root: Path) -> str:
+    """Why the `.env` of this project gives no keys, as a sentence: it is there, and cannot be read. Else empty."""
+    return _read(root)[1]
+
+
+def _read(root: Path) -> tuple[str, str]:
+    """The text of the file, and why there is none. A folder of that name is of other tools, and no mistake."""
+    if (root / FILE).is_dir():
+        return "", ""
     try:
-        text = Root(project.root).read_text(FILE, limit=_LARGEST)
-    except (AgentWorkerError, OSError):
-        return {}
-    return keys_in(text, named=_named_by_agents(project))
+        return Root(root).read_text(FILE, limit=_LARGEST), ""
+    except NotFound:
+        return "", ""
+    except AgentWorkerError as error:
+        return "", f"the keys in {FILE} are not used: {error.message}"
+    except OSError as error:
+        return "", f"the keys in {FILE} are not used: it cannot be read: {os.strerror(error.errno or 0)}"
 
 
 def keys_in(text: str, *, named: Collection[str] = ()) -> dict[str, str]:

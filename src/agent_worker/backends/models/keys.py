@@ -21,7 +21,7 @@ from agent_worker.core.redaction import Redactor
 from agent_worker.definitions.project_files import ProjectFiles
 from agent_worker.files.root import Root
 from agent_worker.trust.gate import Gate
-from agent_worker.trust.project_keys import keys_in_env_file, power_of_keys
+from agent_worker.trust.project_keys import keys_in_env_file, power_of_keys, unread
 
 FILE = "keys.json"
 _LARGEST = 1024 * 1024
@@ -49,6 +49,7 @@ class KeyRing:
     _stored: dict[str, str] = field(default_factory=dict, repr=False)
     _projects: dict[Path, dict[str, str]] = field(default_factory=dict, repr=False)
     _unapproved: dict[Path, frozenset[str]] = field(default_factory=dict)  # names
+    _unread: dict[Path, str] = field(default_factory=dict)  # why the `.env` of a project gives none
     _brought: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)  # by provider
 
     def __post_init__(self) -> None:
@@ -98,10 +99,15 @@ class KeyRing:
         if self.gate is None or self.gate.is_open:
             return  # a program that embeds us has an environment of its own
         keys = keys_in_env_file(project)
+        self._unread[project.root] = unread(project.root)
         self.redact.register(keys.values())
         waits = self.gate.unapproved(project.root, power_of_keys(project, keys))
         self._projects[project.root] = {} if waits else keys
         self._unapproved[project.root] = frozenset(keys if waits else ())
+
+    def unread(self, root: Path | None) -> str:
+        """Why the `.env` of a project gives no keys, as a sentence; empty if it does, or there is none."""
+        return self._unread.get(root, "") if root else ""
 
     def found(self, name: str, root: Path | None) -> tuple[str, Source] | None:
         """The value that counts for a variable, and where it comes from."""
@@ -161,6 +167,10 @@ class ProjectEnvironment(Mapping[str, str]):
     def __init__(self, ring: KeyRing, root: Path | None) -> None:
         self._ring = ring
         self._root = root
+
+    @property
+    def unread(self) -> str:
+        return self._ring.unread(self._root)
 
     def __getitem__(self, name: str) -> str:
         if found := self._ring.found(name, self._root):

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import Literal
 from urllib.parse import urlsplit
 
+from agent_worker.backends.models.keys import ProjectEnvironment
 from agent_worker.core.errors import BadInput, NoKey, Permanent
 from agent_worker.core.later import dataclass
 from agent_worker.core.outbound import check_url, host_of, is_local, is_this_machine
@@ -323,7 +324,8 @@ def lacks_named(variable: str, env: Mapping[str, str]) -> NoKey | None:
     if env.get(variable):
         return None
     owner = owner_of(variable)
-    return NoKey(f"the key {variable} is not set", subject=owner if owner and KEYS[owner][0] == variable else variable)
+    subject = owner if owner and KEYS[owner][0] == variable else variable
+    return NoKey(f"the key {variable} is not set{_unread(env)}", subject=subject)
 
 
 def _no_key(provider: Provider, host: str) -> tuple[str, str]:
@@ -342,7 +344,13 @@ def _own_key(provider: Provider, env: Mapping[str, str]) -> tuple[str, str]:
         return "", ""
     wanted = provider.variables[0]
     owner = owner_of(wanted)
-    raise NoKey(f"there is no key for {owner or provider.name}: {wanted} is not set", subject=owner)
+    raise NoKey(f"there is no key for {owner or provider.name}: {wanted} is not set{_unread(env)}", subject=owner)
+
+
+def _unread(env: Mapping[str, str]) -> str:
+    """Why a key may be missing that the person sees in the project's `.env`."""
+    told = env.unread if isinstance(env, ProjectEnvironment) else ""
+    return f" ({told})" if told else ""
 
 
 def _refuse_theft(variable: str, provider: Provider, host: str, approval: Approval, *, foreign: bool) -> None:
