@@ -81,6 +81,7 @@ def test_what_was_in_the_folder_before_is_asked_about_as_in_a_terminal(guest: Vi
 def test_an_agent_and_a_workflow_are_made_from_their_files(guest: Visit) -> None:
     page, project = guest.open("#/home"), guest.daemon.project
     page.get_by_role("link", name="New agent").first.click()
+    page.get_by_text("Or write its file yourself").click()
     page.get_by_label("File", exact=True).fill(".agents/nora.yaml")
     page.get_by_role("textbox", name="Text of").fill("backend: mock\nmodle: x\n")
     page.locator(".problems", has_text='did you mean "model"').wait_for()
@@ -96,6 +97,119 @@ def test_an_agent_and_a_workflow_are_made_from_their_files(guest: Visit) -> None
     page.get_by_role("button", name="Save").click()
     page.get_by_role("button", name="Start pair").wait_for()
     assert (project / ".workflows" / "pair.yaml").read_text() == "agents: { nora: { ref: nora } }\n"
+
+
+def test_an_agent_is_made_with_a_few_words(guest: Visit) -> None:
+    page, file = guest.open("#/home"), guest.daemon.project / ".agents" / "mia.yaml"
+    page.get_by_role("link", name="New agent").first.click()
+    form = page.get_by_role("form", name="New agent")
+    form.get_by_label("Name").fill("2 wrong")
+    form.get_by_label("It uses").select_option("mock")
+    form.get_by_label("Who it is told to be").fill("You are Mia.")
+    form.get_by_role("button", name="Create").click()
+    form.locator(".told", has_text="2 wrong").wait_for()
+    form.get_by_label("Name").fill("mia")
+    form.get_by_role("button", name="Create").click()
+    page.get_by_role("heading", name="mia").wait_for()
+    assert "You are Mia." in file.read_text()
+    page.get_by_label("Message to mia").fill("hello")
+    page.keyboard.press("Enter")
+    page.locator(".rows .msg[data-who=mia]").wait_for()
+
+
+def test_a_new_workflow_begins_with_agents_that_there_are(guest: Visit) -> None:
+    page = guest.open(guest.place("new/workflow"))
+    box = page.get_by_role("textbox", name="Text of")
+    assert "{ ref: alice }" in box.input_value()
+    page.get_by_label("File", exact=True).fill(".workflows/begun.yaml")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Start begun").wait_for()
+
+
+def test_an_agent_whose_file_is_broken_says_what_is_wrong_and_where_to_mend_it(guest: Visit) -> None:
+    file = guest.daemon.project / ".agents" / "brok.yaml"
+    file.write_text("backend: mock\nmodle: x\n")
+    page = guest.open("#/home")
+    page.locator("#side").get_by_role("link", name="brok").click()
+    page.get_by_text("Its file cannot be used.").wait_for()
+    page.get_by_role("link", name="Edit .agents/brok.yaml at line 2").click()
+    page.get_by_role("textbox", name="Text of").fill("backend: mock\n")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("heading", name="brok").wait_for()
+    page.get_by_text("You have not talked to brok yet.").wait_for()
+
+
+def test_an_agent_that_was_always_broken_is_deleted(guest: Visit) -> None:
+    file = guest.daemon.project / ".agents" / "rusty.yaml"
+    file.write_text("backend: mock\nmodle: x\n")
+    page = guest.open(guest.place("agent/rusty"))
+    page.get_by_text("Delete …").click()
+    page.get_by_role("button", name="Delete rusty").click()
+    page.locator("#main .home").wait_for()
+    assert not file.exists()
+
+
+def test_a_member_that_only_its_workflow_defines_has_a_page_with_its_runs(guest: Visit) -> None:
+    text = "agents: { ivy: { backend: mock, script: [{ say: hi }, { say: hi }] } }\nworkspace: { provider: sqlite }\n"
+    (guest.daemon.project / ".workflows" / "inl.yaml").write_text(text)
+    guest.daemon.do("POST", "/workflows", workflow="inl")
+    say(guest.daemon, "@ivy hello", to="@inl")
+    page = guest.open(guest.workspace("inl"))
+    page.locator(".rows .msg[data-who=ivy]").wait_for()
+    page.get_by_role("complementary", name="Team").get_by_role("link", name="ivy").click()
+    page.get_by_text("lives in its workflow").wait_for()
+    page.locator(".runs a", has_text="@inl").click()
+    page.get_by_role("heading", name="ivy’s run").wait_for()
+
+
+def test_an_agent_is_stopped_started_cleared_exported_and_deleted_with_its_folder(guest: Visit) -> None:
+    daemon = guest.daemon
+    daemon.do("POST", "/agents", name="otis", backend="mock")
+    daemon.do("POST", "/serve", agent="otis", message="keep this secret word")
+    page = guest.open(guest.place("agent/otis"))
+    page.locator(".rows .msg", has_text="keep this secret word").first.wait_for()
+    more = page.locator(".menu summary").first
+    more.click()
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("form", name="start otis").get_by_role("button").click()
+    page.get_by_role("button", name="Pause").wait_for()
+    guest.go("#/home")
+    guest.go(guest.place("agent/otis"))
+    more.click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export as Markdown").click()
+    assert download.value.suggested_filename == "otis.md"
+    page.get_by_role("button", name="Begin the conversation afresh").click()
+    assert eventually(lambda: not ask(daemon, "/agents/otis")["thread"])
+    guest.go("#/home")
+    guest.go(guest.place("agent/otis"))
+    more.click()
+    page.get_by_text("Delete …").click()
+    page.get_by_label("and its folder").check()
+    page.get_by_role("button", name="Delete otis").click()
+    page.locator("#main .home").wait_for()
+    assert not (daemon.project / ".agents" / "otis").exists()
+    assert not (daemon.project / ".agents" / "otis.yaml").exists()
+
+
+def test_a_workflow_runs_at_set_times(guest: Visit) -> None:
+    file = guest.daemon.project / ".workflows" / "nightly.yaml"
+    file.write_text(
+        'agents: { alice: { ref: alice } }\nkickoff: "@alice ${{ params.what }}"\n'
+        "params: [{ name: what, required: true }]\nworkspace: { provider: sqlite }\n"
+    )
+    page = guest.open("#/home")
+    page.locator("#main").get_by_role("link", name="nightly", exact=True).click()
+    page.get_by_text("It runs only when it is started.").wait_for()
+    page.get_by_text("Set", exact=True).click()
+    form = page.get_by_role("form", name="Schedule nightly")
+    form.get_by_label("When").fill("weekdays at 9")
+    form.get_by_label("what").fill("count")
+    form.get_by_role("button", name="Set it").click()
+    page.get_by_text("the workflow nightly runs").wait_for()
+    assert ask(guest.daemon, "/schedules/nightly")["params"] == {"what": "count"}
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_text("It runs only when it is started.").wait_for()
 
 
 # --- limits
@@ -131,6 +245,7 @@ def test_a_limit_is_raised_beside_the_channel(guest: Visit) -> None:
     page = guest.open(guest.workspace("chat"))
     team = page.get_by_role("complementary", name="Team")
     team.get_by_text("2 of 2 runs").wait_for()
+    team.get_by_text("Raise", exact=True).first.click()
     team.get_by_label("New limit of @chat: runs").fill("40")
     team.get_by_role("form", name="Raise turns of @chat").get_by_role("button").click()
     page.get_by_role("button", name="Pause").wait_for()
@@ -139,9 +254,10 @@ def test_a_limit_is_raised_beside_the_channel(guest: Visit) -> None:
 
 def test_what_an_agent_may_spend_in_a_day_is_written_into_its_file(guest: Visit) -> None:
     page = guest.open(guest.place("agent/bob"))
+    page.get_by_text("Raise", exact=True).click()
     page.get_by_label("New limit of bob: USD a day").fill("33")
     page.get_by_role("form", name="Raise usd_per_day of bob").get_by_role("button").click()
-    page.get_by_text("today: $0 of $33").wait_for()
+    page.get_by_text("Today: $0 of $33").wait_for()
     assert "usd_per_day: 33" in (guest.daemon.project / ".agents" / "bob.yaml").read_text()
     assert not ask(guest.daemon, "/trust?agent=bob"), "the person has said so: it is approved"
 

@@ -31,7 +31,7 @@ def test_an_agent_is_changed_by_its_file_which_is_checked_as_one_types(guest: Vi
     page.locator(".diff .added", has_text="+prompt: { system: Be brief. }").wait_for()
     page.locator(".problems li").wait_for(state="detached")
     page.get_by_role("button", name="Save").click()
-    page.locator("#main .home").wait_for()
+    page.get_by_role("heading", name="alice").wait_for()
     assert file.read_text() == before + "prompt: { system: Be brief. }\n"
 
 
@@ -39,6 +39,7 @@ def test_an_agent_is_changed_by_its_file_which_is_checked_as_one_types(guest: Vi
 def test_a_team_is_made_from_nothing_and_put_to_work(guest: Visit) -> None:
     page = guest.open("#/home")
     page.get_by_role("link", name="New agent").click()
+    page.get_by_text("Or write its file yourself").click()
     page.get_by_label("File", exact=True).fill(".agents/carol.yaml")
     page.get_by_label("Text of").fill('backend: mock\nscript: [{ say: "here I am" }]\n')
     page.get_by_role("button", name="Save").click()

@@ -76,6 +76,11 @@ def _look(page: Page, view: str, faults: Faults) -> None:
         page.set_viewport_size(_size(width))
         wide = [""] if page.evaluate("document.documentElement.scrollWidth") > width else []
         faults.too_wide[f"{view}, {width}"] = wide + page.evaluate(CUT_OFF) + page.evaluate(HALF_READ)
+    menu = page.locator("main details.menu > summary")
+    if menu.count():
+        menu.click()
+        faults.too_wide[f"{view}, its menu"] = page.evaluate(CUT_OFF)
+        menu.click()
     _audit(page, f"{view}, narrow, light", faults)
     page.evaluate("() => document.querySelectorAll('main details').forEach((each) => { each.open = true })")
     wait(page, UNFOLDED)

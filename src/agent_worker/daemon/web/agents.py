@@ -9,6 +9,8 @@ from agent_worker.core.errors import NotFound
 from agent_worker.core.states import told
 from agent_worker.daemon.web.conversation import Talk, compose, log
 from agent_worker.daemon.web.definitions import edit_link
+from agent_worker.daemon.web.exports import export_buttons
+from agent_worker.daemon.web.failures import mends
 from agent_worker.daemon.web.frame import (
     View,
     answer,
@@ -38,7 +40,7 @@ from agent_worker.daemon.web.prose import prepared, prose
 from agent_worker.daemon.web.souls import soul_lines, soul_section
 from agent_worker.memory.todos import Todo
 from agent_worker.service import agents, memory, runs, schedules
-from agent_worker.service.agents import LANES, AgentDetail, Work
+from agent_worker.service.agents import LANES, AgentDetail, AgentView, Work
 from agent_worker.service.messages import agent_id
 from agent_worker.service.operation import operation
 from agent_worker.service.runs import Run
@@ -51,7 +53,12 @@ _EVENTS = "agent,waiting,queued,started,ended,retry,tool_result"
 
 @operation("GET", "/page/agent")
 async def agent(service: Service, name: str, project: str | None = None) -> View:
-    found = await agents.agent_info(service, name, project)
+    try:
+        found = await agents.agent_info(service, name, project)
+    except NotFound:
+        return await _inline(service, name, project)
+    if found.agent.state == "broken":
+        return _broken(found.agent, project)
     name = found.agent.name
     done = await runs.runs_list(service, project, name, limit=RUNS)
     everything = await schedules.schedules_list(service, project)
@@ -91,6 +98,55 @@ async def agent(service: Service, name: str, project: str | None = None) -> View
             class_="workspace agent",
         ),
     )
+
+
+async def _inline(service: Service, name: str, project: str | None) -> View:
+    """A member that only its workflow defines: where it works, and its runs. Raises NotFound for nobody's name."""
+    done = await runs.runs_list(service, project, name, limit=RUNS)
+    teams = dict.fromkeys(run.workspace for run in done if run.workspace)
+    links = [h("li", h("a", f"@{team}", href=link("workspace", team, project=project))) for team in teams]
+    return View(
+        name,
+        panel(
+            h(
+                "header",
+                h("h1", face(name), name),
+                h("span", "lives in its workflow: it has no file, no memory and no direct messages", class_="less"),
+                class_="bar",
+            ),
+            section("Works in", h("ul", links)) if links else None,
+            section("Runs", _runs(done, project)),
+            src=source("agent", name=name, project=project),
+            on="started,ended",
+            class_="plain",
+        ),
+    )
+
+
+def _broken(who: AgentView, project: str | None) -> View:
+    """An agent whose file cannot be used: what is wrong, and where that is mended."""
+    delete = _delete(who.name, project, has_files=False)
+    return View(
+        who.name,
+        panel(
+            h(
+                "header",
+                h("h1", face(who.name), who.name),
+                state_word(who.state),
+                h("div", delete, class_="manage"),
+                class_="bar",
+            ),
+            h("p", f"Its file cannot be used. {_sentence(who.reason)}", class_="why"),
+            mends(who.remedy, who.name, project or "") or edit_link("Edit its file", who.file, project),
+            src=source("agent", name=who.name, project=project),
+            on=_EVENTS,
+            class_="plain broken",
+        ),
+    )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 @operation("GET", "/page/note")
@@ -137,14 +193,67 @@ def _bar(found: AgentDetail, project: str | None) -> Html:
         h("span", who.unsafe, class_="why") if who.unsafe else None,
         h("span", f"{money(who.usd_today, who.estimated)} today", class_="less"),
         edit_link("Edit its file", who.file, project),
+        h("div", _act(who, act, project), _more(who, project), class_="manage"),
+        class_="bar",
+    )
+
+
+def _act(who: AgentView, act: str, project: str | None, about: str = "") -> Html:
+    return form(
+        f"POST /agents/{quote(who.name)}/{act}",
+        button(act.capitalize(), class_="quiet", title=about or None),
+        label=f"{act} {who.name}",
+        class_="inline",
+        project=project,
+    )
+
+
+def _more(who: AgentView, project: str | None) -> Html:
+    """What is seldom done with an agent, behind a button."""
+    afresh = form(
+        "POST /clear",
+        button(
+            "Begin the conversation afresh", class_="quiet", title="Nothing is deleted: its files keep what was said"
+        ),
+        label=f"Clear the conversation with {who.name}",
+        class_="inline",
+        then=link("agent", who.name, project=project),
+        at=who.name,
+        project=project,
+    )
+    approvals = link("approval", "", project=project, agent=who.name)
+    rest = [
+        _act(who, "stop", project, "ends what it is doing; it does nothing until you start it")
+        if who.state != "stopped"
+        else None,
+        h("a", "What it may do", href=approvals, class_="button quiet"),
+        afresh,
+        *export_buttons(who.name, project),
+        _delete(who.name, project, has_files=True) if who.file else None,
+    ]
+    return h("details", h("summary", "More"), h("div", rest, class_="choices"), class_="menu", data_key="manage")
+
+
+def _delete(name: str, project: str | None, *, has_files: bool) -> Html:
+    """Asks once more; what goes with it is chosen there."""
+    too = h("input", type="checkbox", name="files")
+    files = h("label", too, "and its folder: memory, notes, todos, conversations", class_="check")
+    told = "Its messages and documents in a workflow stay: they are the team’s."
+    return h(
+        "details",
+        h("summary", "Delete …"),
         form(
-            f"POST /agents/{quote(who.name)}/{act}",
-            button(act.capitalize(), class_="quiet"),
-            label=f"{act} {who.name}",
-            class_="inline",
+            f"DELETE /agents/{quote(name)}",
+            files if has_files else None,
+            h("p", told, class_="less") if has_files else None,
+            button(f"Delete {name}"),
+            label=f"Delete {name}",
+            class_="sure",
+            then=link("home", project=None),
             project=project,
         ),
-        class_="bar",
+        class_="delete",
+        data_key="delete",
     )
 
 

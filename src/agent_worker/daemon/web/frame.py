@@ -173,6 +173,11 @@ def waits(waiting: Waiting | None) -> Html | None:
     return h("span", "since ", when(waiting.since, day=True, precise=True), until, ends, class_="less")
 
 
+def with_code(text: str) -> list[Child]:
+    """A sentence of ours, in which back-ticks mark what one types."""
+    return [h("code", part) if n % 2 else part for n, part in enumerate(text.split("`"))]
+
+
 def money(usd: float, estimated: bool = False) -> str:
     """Money, which is marked where it rests on a guess."""
     if not usd:

@@ -255,7 +255,7 @@ def _unstarted(each: Workflow, asks: bool, root: str) -> Html:
     members = ", ".join(each.members)
     return h(
         "tr",
-        h("td", h("span", each.name, class_="name")),
+        h("td", h("a", each.name, href=link("start", each.name, project=root), class_="name")),
         h("td", h("span", "not started", class_="less")),
         h("td", h("span", members, class_="line"), class_="wide last less"),
         h("td", class_="number wide"),
@@ -280,7 +280,7 @@ def _agents(found: Status, root: str) -> Html:
                 " ",
                 waits(agent.waiting),
                 mends(agent.remedy, agent.name, root),
-                edit_link("Edit its file", agent.file, root) if agent.state == "broken" else None,
+                edit_link("Edit its file", agent.file, root) if agent.state == "broken" and not agent.remedy else None,
             ),
             h("td", agent.model or agent.backend, f" · {agent.unsafe}" if agent.unsafe else "", class_="less wide"),
             h("td", agent.queued or "", class_="number wide"),

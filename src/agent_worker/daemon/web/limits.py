@@ -22,10 +22,15 @@ async def limits_section(service: Service, of: str, project: str | None, *, edit
     if not used and not editable:
         return None
     rows = [
-        h("li", _used(shown.get(name)), raise_form(name, of, project) if editable else None, data_key=f"limit-{name}")
+        h("li", _used(shown.get(name)), _raise(name, of, project, shown.get(name)) if editable else None)
         for name in which
     ]
     return section("Limits", h("ul", rows, class_="limits"))
+
+
+def _raise(name: str, of: str, project: str | None, each: LimitUse | None) -> Html:
+    now = (each.limit or 0) if each else 0
+    return h("details", h("summary", "Raise"), raise_form(name, of, project, now=now), data_key=f"limit-{name}")
 
 
 def _used(each: LimitUse | None) -> Html | None:
@@ -35,7 +40,7 @@ def _used(each: LimitUse | None) -> Html | None:
     most = "no limit" if each.limit is None else f"of ${each.limit:g}" if each.unit == "USD" else f"of {each.limit:g}"
     unit = " runs" if each.unit == "runs" else ""
     waits = h("span", f" {each.waits}", class_="why") if each.waits else None
-    return h("p", f"{each.what}: {spent} {most}{unit}", waits)
+    return h("p", f"{each.what[:1].upper()}{each.what[1:]}: {spent} {most}{unit}", waits)
 
 
 def raise_form(limit: str, of: str, project: str | None, *, now: float = 0) -> Html:

@@ -14,7 +14,7 @@ from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.provider_variables import KEY_SOURCES, KEYLESS, KEYS
 from agent_worker.core.text import plural
 from agent_worker.daemon.web.every_project import known_projects, of_each
-from agent_worker.daemon.web.frame import View, answer, button, empty, form, money, panel, section, source
+from agent_worker.daemon.web.frame import View, answer, button, empty, form, money, panel, section, source, with_code
 from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.service import backends, backups, cleanup, notifications, providers, settings
 from agent_worker.service.backends import BackendStatus
@@ -86,7 +86,15 @@ async def _keys(service: Service) -> Html:
         autocomplete="off",
         aria_label="Whose key",
     )
-    value = h("input", name="value", type="password", required=True, autocomplete="off", aria_label="Key")
+    value = h(
+        "input",
+        name="value",
+        type="password",
+        required=True,
+        placeholder="the key",
+        autocomplete="off",
+        aria_label="Key",
+    )
     add = form("POST /keys", whose, value, button("Store the key"), names, label="Store a key", class_="inline settle")
     return section(
         "Keys",
@@ -268,7 +276,7 @@ def _settings(service: Service, chosen: Chosen) -> list[Child]:
 
 def _setting(each: Setting, chosen: Chosen) -> Html:
     """One setting, and under it the projects that say something else."""
-    what = "; ".join(filter(None, (each.what, each.note)))
+    what = with_code("; ".join(filter(None, (each.what, each.note))))
     here = [(project, one) for project, all_of in chosen for one in all_of if one.name == each.name]
     others = [h("p", f"{one.value} in {project.name}") for project, one in here if one.source == "project"]
     refused = [

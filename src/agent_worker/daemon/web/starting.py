@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from agent_worker.core.address import MAIN, WorkspaceName
 from agent_worker.core.errors import NotFound
 from agent_worker.daemon.web.approvals import listed
 from agent_worker.daemon.web.definitions import edit_link
-from agent_worker.daemon.web.frame import View, button, form, link
+from agent_worker.daemon.web.frame import View, button, empty, form, link, panel, section, source, when
 from agent_worker.daemon.web.markup import Html, h
-from agent_worker.service import trust, workflows
+from agent_worker.service import schedules, trust, workflows
 from agent_worker.service.operation import operation
+from agent_worker.service.schedules import Scheduled
 from agent_worker.service.service import Service
 from agent_worker.service.workflows import Workflow
 
@@ -69,8 +71,64 @@ async def start(service: Service, workflow: str, project: str | None = None, tag
                 workflow=workflow,
                 project=root,
             ),
+            await _schedule(service, found, root),
             class_="plain",
         ),
+    )
+
+
+async def _schedule(service: Service, workflow: Workflow, root: str) -> Html:
+    """When it runs without being asked, and the form that sets that."""
+    timers = [
+        each
+        for each in await schedules.schedules_list(service, root)
+        if each.of == "workflow" and WorkspaceName.parse(each.target).workflow == workflow.name
+    ]
+    put = form(
+        f"PUT /schedules/{quote(workflow.name)}",
+        h("label", "When", h("input", name="wakeup", required=True, placeholder="2h, weekdays at 9 or a cron line")),
+        [field(param) for param in workflow.params],
+        h(
+            "label",
+            "Message",
+            h("span", "posted after the kickoff", class_="less"),
+            h("textarea", name="prompt", rows=2),
+        ),
+        button("Set it"),
+        label=f"Schedule {workflow.name}",
+        class_="make",
+        project=root,
+    )
+    return panel(
+        section(
+            "By itself, at set times",
+            h("ul", [_timer(each, root) for each in timers], class_="list")
+            if timers
+            else empty("It runs only when it is started."),
+            h("details", h("summary", "Set"), put, data_key="timer-set"),
+        ),
+        src=source("start", workflow=workflow.name, project=root),
+        on="workspace",
+        label="Schedule",
+    )
+
+
+def _timer(each: Scheduled, root: str) -> Html:
+    clear = form(
+        f"DELETE /schedules/{quote(each.target, safe='')}",
+        button("Clear", class_="quiet"),
+        label=f"Clear the schedule of {each.target}",
+        class_="inline",
+        project=root,
+    )
+    return h(
+        "li",
+        h("span", each.told, title=each.wakeup),
+        h("span", f": {each.prompt}") if each.prompt else None,
+        h("span", "next ", when(each.due_at, day=True), class_="less") if each.due_at else None,
+        clear if each.set_by == "person" else None,
+        data_key=f"timer-{each.target}",
+        data_entry=True,
     )
 
 

@@ -79,7 +79,7 @@ def _bar(found: Running, project: str | None, tab: str) -> Html:
         "header",
         h("h1", f"@{found.name}"),
         state_word(*team_state(found), still=True),
-        h("a", plural(len(found.waiting), "question"), " for you", href="#/inbox", class_="why")
+        h("a", plural(len(found.waiting), "item"), " in your inbox", href="#/inbox", class_="why")
         if found.waiting
         else None,
         h("span", found.reason, class_="why") if found.reason else None,
@@ -102,10 +102,10 @@ def _manage(found: Running, project: str | None) -> Html:
     about = {"workflow": WorkspaceName.parse(found.name).workflow} | ({"project": project} if project else {})
     about_it = urlencode(about)
 
-    def act(do: str, word: str, about: str = "", *, quiet: bool = True, then: str = "") -> Html:
+    def act(do: str, word: str, about: str = "", *, quiet: bool = True, then: str = "", at: str | None = None) -> Html:
         press = button(word, class_="quiet" if quiet else "", title=about or None)
         return form(
-            do, press, label=f"{word} the workflow", class_="inline", trust=about_it, then=then, project=project
+            do, press, label=f"{word} the workflow", class_="inline", trust=about_it, then=then, project=project, at=at
         )
 
     whole = link("workspace", found.name, project=project)  # what can be written there changes too
@@ -122,6 +122,16 @@ def _manage(found: Running, project: str | None) -> Html:
         act(f"DELETE {here}", "Stop", "cancels what is queued or running in it", then=whole),
         h("a", "New document", href=link("new-document", found.name, project=project), class_="button quiet"),
         h("a", "New proposal", href=link("new-proposal", found.name, project=project), class_="button quiet"),
+    ]
+    workflow = WorkspaceName.parse(found.name).workflow
+    more += [
+        h("a", "Schedule …", href=link("start", workflow, project=project), class_="button quiet"),
+        act(
+            "POST /clear",
+            "Begin conversations afresh",
+            "Nothing is deleted: the channel and the files keep it",
+            at=f"@{found.name}",
+        ),
     ]
     rest = [*(more if is_open else []), *export_buttons(f"@{found.name}", project)]
     menu = h("details", h("summary", "More"), h("div", rest, class_="choices"), class_="menu", data_key="manage")
