@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -138,6 +140,45 @@ def test_a_program_that_never_closes_ends_all_the_same() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "hi\n", "")
+
+
+def test_one_that_is_forgotten_leaves_no_thread_behind_and_nothing_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def answer() -> str:
+        return agent_worker.local().ask_sync(ANN, "hello").text
+
+    before = set(threading.enumerate())
+    assert [answer() for _ in range(3)] == ["hi"] * 3
+    gc.collect()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    assert caplog.messages == []
+
+
+FORKED = """
+import os, sys
+from agent_worker import Agent, NotRunning, local
+ann = Agent("ann", script=[{"say": "hi"}, {"say": "again"}])
+with local() as workers:
+    print(workers.ask_sync(ann, "hello").text, flush=True)
+    if not (child := os.fork()):
+        try:
+            workers.ask_sync(ann, "hello")
+        except NotRunning as error:
+            print(error, flush=True)
+    else:
+        os.waitpid(child, 0)
+        print(workers.ask_sync(ann, "hello").text)
+"""
+
+
+def test_a_forked_process_is_told_to_open_it_itself_and_takes_nothing_with_it() -> None:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    told = "this process was forked from the one that opened it"
+    assert (ran.returncode, ran.stdout.splitlines(), ran.stderr) == (0, ["hi", told, "again"], "")
 
 
 async def test_a_question_whose_asking_was_cancelled_is_still_answered(tmp_path: Path) -> None:

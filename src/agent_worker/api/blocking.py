@@ -7,8 +7,9 @@ gone on with the next time, as after any crash.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError, wait
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
@@ -91,6 +92,13 @@ class LoopThread:
         self._deciding = threading.Lock()  # whether it runs: an interrupted start may or may not have made a thread
         self._ready = threading.Event()
         self._stopped = False
+        self._process = os.getpid()
+        self._ending: asyncio.Task[None] | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is this process that has the thread: one forked from it has not."""
+        return os.getpid() == self._process
 
     def start(self) -> None:
         """Start the thread. Not done in `__init__`: a caller who is interrupted meanwhile has something to stop."""
@@ -115,6 +123,12 @@ class LoopThread:
         So nothing is left half closed. A second Ctrl-C does not wait for that.
         """
         loop, is_ours = self._loop, threading.current_thread() is self._thread
+        if not self.is_here:
+            work.close()
+            raise NotRunning(
+                "this process was forked from the one that opened it",
+                hint="open it here as well: connect(), or local() with a home of its own",
+            )
         if loop is None or loop.is_closed() or is_ours:
             work.close()
             raise NotRunning("a tool cannot wait for its own agent" if is_ours else "it was closed")
@@ -128,11 +142,32 @@ class LoopThread:
             piece.ended.wait()
             raise
 
+    def leave(self, close: Callable[[], Awaitable[None]]) -> None:
+        """End the thread without waiting for it: whoever used it is gone, and this may be called at any moment."""
+        loop = self._loop
+        if loop is None or loop.is_closed() or not self.is_here:
+            return
+
+        async def end() -> None:
+            try:
+                await close()
+                await _ended()
+            except RuntimeError:  # no thread begins any more in a program that ends: then it is as after a crash
+                if threading.main_thread().is_alive():
+                    raise
+            finally:
+                loop.stop()
+
+        def begin() -> None:
+            self._ending = loop.create_task(end())
+
+        loop.call_soon_threadsafe(begin)
+
     def stop(self) -> None:
         """End the thread, once what it was told to cancel has ended: an interruption waits for that, too."""
         with self._deciding:
             self._stopped, loop = True, self._loop
-        if loop is None or loop.is_closed():
+        if loop is None or loop.is_closed() or not self.is_here:
             return
         ending = asyncio.run_coroutine_threadsafe(_ended(), loop)
         try:

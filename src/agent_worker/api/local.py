@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
 import tempfile
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -78,9 +81,8 @@ class LocalOperations:
             self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
             root = self._home.resolve()
         else:
-            place = tempfile.TemporaryDirectory(prefix="agent-worker-", ignore_cleanup_errors=True)
-            self._closing.callback(place.cleanup)
-            root = Path(place.name).resolve()
+            root = Path(tempfile.mkdtemp(prefix="agent-worker-")).resolve()
+            self._closing.callback(weakref.finalize(self, _remove, root, os.getpid()))
         (root / AGENTS).mkdir(exist_ok=True)  # a project of its own, wherever it lies
         return root
 
@@ -95,6 +97,12 @@ class LocalOperations:
     async def stream(self, operation: str, arguments: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         stream = await self._operations[operation].stream(self._service, arguments)
         return _items(stream)
+
+
+def _remove(place: Path, process: int) -> None:
+    """Remove a directory, unless this process was only forked from the one that made it."""
+    if os.getpid() == process:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 async def _items(stream: Any) -> AsyncIterator[dict[str, Any]]:

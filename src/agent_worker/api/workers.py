@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from functools import partial
 from types import TracebackType
@@ -79,6 +80,7 @@ class Workers:
         self._opening = threading.Lock()  # several threads may ask the first question
         self._loop: asyncio.AbstractEventLoop | None = None  #: that opened it, while it is open
         self._is_open = False
+        self._forgotten: weakref.finalize[..., Workers] | None = None
 
     # --- opening and closing --------------------------------------------------------------------------
 
@@ -105,6 +107,11 @@ class Workers:
         try:
             self._thread.start()
             self._thread.wait_for(self.__aenter__())
+            # Who forgets to close it, and then it, leaves no thread behind that works in a directory that is gone.
+            self._forgotten = weakref.finalize(
+                self, self._thread.leave, partial(self._operations.close, None, None, None)
+            )
+            self._forgotten.atexit = False
         except BaseException as error:  # it may have been opened all the same: an interruption comes at any moment
             self.__exit__(type(error), error, error.__traceback__)
             raise
@@ -113,8 +120,10 @@ class Workers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._thread is None:
+        if self._thread is None or not self._thread.is_here:
             return
+        if self._forgotten is not None:
+            self._forgotten.detach()
         try:
             if self._is_open:
                 self._thread.wait_for(self.__aexit__(kind, error, trace))
