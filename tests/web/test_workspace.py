@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests import stored
@@ -127,6 +128,28 @@ def test_a_channel_of_ten_thousand_messages_stays_light(guest: Visit) -> None:
     page.get_by_role("button", name="New messages").click()
     page.locator(".msg", has_text="the newest").wait_for()
     assert page.evaluate("document.querySelectorAll('.rows > li').length") <= 240
+
+
+#: By hand and at once; the page has heard of it.
+TO_THE_TOP = """(log) => new Promise((done) => {
+  log.addEventListener("scroll", () => requestAnimationFrame(done), { once: true });
+  log.dispatchEvent(new WheelEvent("wheel"));
+  log.scrollTop = 0;
+})"""
+
+
+def test_what_was_said_earlier_comes_even_if_the_top_is_reached_while_something_new_is_fetched(guest: Visit) -> None:
+    workspace = start(guest.daemon, "busy")["id"]
+    fill(guest.daemon, workspace, 300)
+    page = guest.open(guest.workspace("review:busy"))
+    page.locator(".msg", has_text="number 300").wait_for()
+    held: list[Any] = []
+    page.route("**/page/messages?*since=*", lambda route: route.continue_() if held else held.append(route))
+    with page.expect_request("**/page/messages?*since=*"):
+        say(guest.daemon, "something new", to="@review:busy")
+    page.locator(".log").evaluate(TO_THE_TOP)
+    held[0].continue_()
+    wait(page, "() => Number(document.querySelector('.rows > li').dataset.seq) < 200")
 
 
 def fill(daemon: Served, workspace: str, count: int) -> None:

@@ -90,6 +90,7 @@ export class Conversation {
       } while (this.#again);
     } catch { /* not connected: it is tried again when we are */ }
     this.#fetching = false;
+    this.#moved();  // whoever reached an end meanwhile stands there, and moves no more
   }
 
   async toNewest() {
