@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError, wait
+from contextlib import suppress
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
@@ -150,11 +151,11 @@ class LoopThread:
 
         async def end() -> None:
             try:
-                await close()
-                await _ended()
-            except RuntimeError:  # no thread begins any more in a program that ends: then it is as after a crash
-                if threading.main_thread().is_alive():
-                    raise
+                with suppress(
+                    RuntimeError
+                ):  # a program that ends begins no thread any more: then it is as after a crash
+                    await close()
+                    await _ended()
             finally:
                 loop.stop()
 
