@@ -22,6 +22,7 @@ from agent_worker.definitions.project_files import load_project
 from agent_worker.memory.own_files import OwnFiles
 from agent_worker.service.agent_files import agent_delete
 from agent_worker.service.held_files import held_release
+from agent_worker.service.hosts import hosts_folders
 from agent_worker.service.memory import memory_set, memory_show, note_add
 from agent_worker.service.messages import put_question
 from agent_worker.service.rounds import NightRounds
@@ -192,6 +193,9 @@ async def test_a_host_that_does_not_see_the_folder_that_others_see_leaves_the_ag
         asked = asyncio.ensure_future(put_question(two.runtime, two.loaded, "alice", "and now?"))
         assert "does not see that folder" in await told_through(two)
         assert len(await two.database.read(stored.runs)) == 1
+        (unseen,), (seen,) = [await hosts_folders(each.service, each.root) for each in (two, three)]
+        assert unseen.mark != unseen.found
+        assert (seen.agent, seen.mark) == ("alice", seen.found)
         await three.begin_work()
         assert (await asked).state == "done"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.engine import is_postgresql
 from tests.patience import PATIENCE, eventually
 from tests.postgresql import Cluster
 from tests.shells.served import Served, daemon_command, kill_daemon, served
@@ -63,6 +64,24 @@ def test_a_backup_is_made_and_put_back_with_the_commands_that_are_told(cluster: 
         Terminal(again).says("stop", "--all")
 
 
+def test_doctor_says_whether_this_host_sees_the_folder_that_an_agent_keeps_for_all(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    known = {DATABASE_VARIABLE: cluster.new_database()}
+    with served(tmp_path, known) as daemon:
+        terminal, file = Terminal(daemon), daemon.project / ".agents" / "alice.yaml"
+        file.write_text(file.read_text() + "context: { store: files }\n")
+        assert "folder of alice: " in (told := terminal.run("doctor", **known).stdout)
+        assert "no host has worked in it yet" in told
+        terminal.says("ask", "alice", "hello")
+        assert "which all hosts see" in terminal.run("doctor", **known).stdout
+        (mark,) = (daemon.project / ".agents").rglob(".shared")
+        mark.unlink()
+        told = terminal.run("doctor", **known).stdout
+        assert "is not the folder that other hosts see: alice is left to them" in told
+        assert "fix: mount it there, or delete `store: files` from the file of alice" in told
+
+
 @pytest.mark.parametrize(
     ("url", "told"),
     [
@@ -83,6 +102,9 @@ def test_doctor_and_restore_know_that_the_state_is_elsewhere(cluster: Cluster, t
         found = json.loads(Terminal(daemon).run("doctor", "--json", **known).stdout)
         (database,) = [each for each in found if each["check"] == "database"]
         assert "postgresql://127.0.0.1" in database["found"]
+        (running,) = [each for each in found if each["check"] == "daemon"]
+        assert running["ok"] == is_postgresql()  # else it began without
+        assert is_postgresql() or f"it began without {DATABASE_VARIABLE}" in running["found"]
         refused = Terminal(daemon).run("restore", str(tmp_path), **known)
         assert "the daemon's state is in PostgreSQL" in refused.stderr
         assert DATABASE_VARIABLE in refused.stderr

@@ -23,8 +23,7 @@ MARK = ".shared"  #: in the agent's folder
 async def is_seen(database: ProjectDatabase, worker: AgentRuntime, node: str, *, alone: bool, now: int) -> bool:
     """Whether the agent may run here; the first who runs it leaves the mark."""
     assert worker.home is not None
-    kept, _ = await database.read(personal_rows.text, worker.agent, MARK)
-    found = await asyncio.to_thread(_found, worker.home)
+    kept, found = await marks(database, worker)
     if kept and kept == found:
         return True
     if kept and not alone:
@@ -32,6 +31,13 @@ async def is_seen(database: ProjectDatabase, worker: AgentRuntime, node: str, *,
         return False
     made = found or await asyncio.to_thread(_leave, worker.home)
     return await database.write(_keep, worker.agent, kept, made, now=now)
+
+
+async def marks(database: ProjectDatabase, worker: AgentRuntime) -> tuple[str, str]:
+    """What the hosts know the agent's folder by, and what is found in it here; '' for none."""
+    assert worker.home is not None
+    kept, _ = await database.read(personal_rows.text, worker.agent, MARK)
+    return kept, await asyncio.to_thread(_found, worker.home)
 
 
 def _found(home: Root) -> str:

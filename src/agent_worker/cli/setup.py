@@ -98,6 +98,7 @@ def doctor(fix: bool, as_json: bool) -> None:
         _daemon(fix),
         checks.project(_found_at_work),
         *checks.other_runtime(_daemon_process()),
+        *_folders(),
         _keys(),
         *checks.sandbox(),
         checks.git(),
@@ -154,6 +155,7 @@ def _named_port() -> Check | None:
 
 def _daemon(fix: bool) -> Check:
     from agent_worker.client.connection import connect, find
+    from agent_worker.client.discovery import DATABASE_VARIABLE
 
     try:
         client = connect() if fix else find()
@@ -161,7 +163,40 @@ def _daemon(fix: bool) -> Check:
         return "daemon", False, error.message, error.hint
     if client is None:
         return _named_port() or ("daemon", True, "not running; it starts when needed", "")
-    return "daemon", True, f"running at {client.found.host}:{client.found.port}", ""
+    where = f"running at {client.found.host}:{client.found.port}"
+    try:
+        is_shared = bool(client.request("GET", "/hosts")[1])
+    except AgentWorkerError as error:
+        return "daemon", False, error.message, error.hint
+    if not is_shared and os.environ.get(DATABASE_VARIABLE, "").strip():
+        told = f"{where}, and keeps its state in its home: it began without {DATABASE_VARIABLE}"
+        return "daemon", False, told, "agent-worker stop --all; the next command starts it with what is set here"
+    if is_shared and not os.environ.get(DATABASE_VARIABLE, "").strip():
+        where += f"; it keeps its state in PostgreSQL, and {DATABASE_VARIABLE} is not set here"
+    return "daemon", True, where, ""
+
+
+def _folders() -> list[Check]:
+    """Whether this host sees the folders that agents keep where all hosts see them. The daemon is not started."""
+    from agent_worker.cli.call import call, here
+    from agent_worker.client.connection import find
+
+    if find() is None:
+        return []
+    try:
+        return [_folder(each) for each in call("GET", "/hosts/folders", project=here())]
+    except AgentWorkerError as error:
+        return [("shared folders", False, error.message, error.hint)]
+
+
+def _folder(folder: dict[str, str]) -> Check:
+    name, path = f"folder of {folder['agent']}", folder["path"]
+    if not folder["mark"]:
+        return name, True, f"{path}; no host has worked in it yet", ""
+    if folder["mark"] == folder["found"]:
+        return name, True, f"{path}, which all hosts see", ""
+    cure = f"mount it there, or delete `store: files` from the file of {folder['agent']}"
+    return name, False, f"{path} is not the folder that other hosts see: {folder['agent']} is left to them", cure
 
 
 def _found_at_work(root: Path) -> list[str]:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 from agent_worker.agents.hosting import HostGone
+from agent_worker.agents.shared_folder import marks
 from agent_worker.core.later import dataclass
 from agent_worker.database import host_rows
 from agent_worker.database.database import Row, Transaction, WholeTransaction
@@ -35,6 +36,16 @@ class HostView:
     checkout: str = ""  #: where it has the project that was asked about; '' when it has none
 
 
+@dataclass(frozen=True, slots=True)
+class SharedFolder:
+    """The folder of one agent."""
+
+    agent: str
+    path: str  #: where it is here
+    mark: str  #: what the hosts know it by; '' until one of them has worked in it
+    found: str  #: what is there, on this host: the same if it is the same folder
+
+
 @operation("GET", "/hosts")
 async def hosts_list(service: Service, project: str | None = None) -> list[HostView]:
     """The daemons that share the database, oldest first; none if this one keeps its state in a file.
@@ -56,6 +67,19 @@ async def hosts_gone(service: Service) -> list[HostGone]:
     if hosting is None:
         return []
     return [each for each in hosting.gone.values() if service.now() - each.at < TOLD]
+
+
+@operation("GET", "/hosts/folders")
+async def hosts_folders(service: Service, project: str | None = None) -> list[SharedFolder]:
+    """The folders that agents keep where all hosts see them (`context.store: files`), as this host sees them."""
+    loaded = await service.project(project)
+    personal = service.runtime.personal
+    owned = [service.runtime.registry.worker(agent) for agent in loaded.agents.values()]
+    return [
+        SharedFolder(worker.name, str(worker.home.location()), *await marks(service.database(loaded), worker))
+        for worker in owned
+        if personal and worker.home and not personal.shares(worker)
+    ]
 
 
 async def is_first(service: Service) -> bool:
