@@ -153,7 +153,7 @@ async def test_a_proxy_that_refuses_is_named_with_what_it_says_and_without_its_p
     ("proxy", "user", "said"),
     [
         (Proxy(refusal=b"\x05\x05\x00\x01\0\0\0\0\0\0"), "", "says: connection refused"),
-        (Proxy(wants=b"me:pw"), "", "wants to know who asks, in a way that we cannot tell"),
+        (Proxy(wants=b"me:pw"), "", "wants a kind of login that is not supported"),
         (Proxy(wants=b"me:pw"), "me:no@", "does not know this user"),
     ],
     ids=["by its rules", "without a user", "with a wrong user"],
@@ -177,7 +177,7 @@ async def test_a_proxy_that_breaks_off_is_told_as_that(scheme: str) -> None:
 @pytest.mark.parametrize(
     ("proxy", "said"),
     [
-        ("socks4://127.0.0.1:9", "is given as socks4://, and only http, https and socks5 are spoken"),
+        ("socks4://127.0.0.1:9", "is given as socks4://, and only http, https and socks5 are supported"),
         ("http://127.0.0.1:port", "is given in a way that cannot be understood"),
         ("http://", "is given in a way that cannot be understood"),
         (f"socks5://{'u' * 256}@127.0.0.1:9", "is given in a way that cannot be understood"),

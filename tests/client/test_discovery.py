@@ -150,7 +150,7 @@ def test_S6_the_home_is_found_without_HOME_and_may_have_a_long_path(
 def test_a_HOME_that_is_empty_does_not_put_the_home_at_the_root_of_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(HOME_VARIABLE, raising=False)
     monkeypatch.setenv("HOME", "")
-    with pytest.raises(Refused, match="HOME is set, and empty") as refusal:
+    with pytest.raises(Refused, match="HOME is set but empty") as refusal:
         home_directory()
     assert HOME_VARIABLE in refusal.value.hint
 

@@ -137,7 +137,7 @@ def test_what_a_sink_is_not_is_found_by_validate_too(
             AGENT + "schedule: { wakeup: 5m, prompt: x, workspace: flwo }\n",
             "no workflow is called flwo",
         ),
-        (".agents/zed.yaml", AGENT + "schedule: { at: 2020-01-01T00:00, prompt: x }\n", "2020-01-01 is over"),
+        (".agents/zed.yaml", AGENT + "schedule: { at: 2020-01-01T00:00, prompt: x }\n", "2020-01-01 has passed"),
         (
             ".workflows/more.yaml",
             FLOW.replace("go", "go ${ x } {{ x }}") + "setup: [{ shell: ls, as: x }]\n",

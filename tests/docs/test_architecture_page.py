@@ -92,3 +92,21 @@ def test_every_class_that_words_explain_exists() -> None:
     defined = {name for path in SOURCE.rglob("*.py") for name in names_of(path)}
     assert len(classes) > 8
     assert not classes - defined
+
+
+def test_no_word_is_explained_twice() -> None:
+    """A row explains the words before the bar, and those that it sets in italics."""
+    text = (ROOT / "docs/words.md").read_text("utf-8").partition("\n## Folders")[0]
+    assert explained_twice(text) == []
+    assert text.count("\n| ") > 80
+
+
+def explained_twice(text: str) -> list[str]:
+    rows = [line.strip("| ").split(" | ", 1) for line in text.splitlines() if line.startswith("| ")]
+    words = [word.strip().lower() for cell, _ in rows for word in cell.split(",") if cell != "word"]
+    words += [word.lower() for _, meaning in rows for word in re.findall(r"(?<!\*)\*([\w ]+)\*(?!\*)", meaning)]
+    return sorted({word for word in words if words.count(word) > 1})
+
+
+def test_a_word_that_is_explained_twice_is_noticed() -> None:
+    assert explained_twice("| word | meaning |\n| desk | who answers |\n| hook | has a *desk* |\n") == ["desk"]

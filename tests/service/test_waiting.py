@@ -217,7 +217,7 @@ async def test_Q8_who_is_never_let_in_has_failed_after_as_long_as_the_user_says(
         assert await watched.team.states() == ["queued"]
         await watched.team.elapse(2)
         assert await watched.team.states() == ["failed"]
-        reason = "it waited 60 seconds for its model: its provider lets nobody in with this key"
+        reason = "it waited 60 seconds for its model: its provider refuses requests with this key"
         assert (await watched.team.texts())[-1] == f"bob failed: {reason}"
         assert [row["state"] for row in await watched.team.deliveries()] == ["failed"]
         assert (await watched.agent("bob")).state == "idle"

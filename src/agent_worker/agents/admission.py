@@ -145,7 +145,7 @@ class Admission:
 
     async def _give_up_waiting(self, work: Pending) -> None:
         setback = self.setbacks.pop(work.instruction, None)
-        why = setback.message if setback else "its provider lets nobody in with this key"
+        why = setback.message if setback else "its provider refuses requests with this key"
         await self._write(run_end.give_up_waiting, self._fence, work.instruction, self.too_long(why))
 
     def waited(self, since: int | None) -> float:

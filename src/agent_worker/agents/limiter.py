@@ -1,4 +1,4 @@
-"""One gate per credential: when a provider says "come back later", all its users wait together.
+"""One key gate per credential: when a provider says "come back later", all its users wait together.
 
 A pass is for one request, not for a run: a tool that takes an hour holds up nobody who wants to ask the same model.
 After the wait one of them goes first; only when it got through are the others let in, two, four, eight at a time, in

@@ -34,8 +34,8 @@ for part_of_it in (soul, memory, revert, release, notes, todo):
 @click.option("-m", "--model", help="provider/model")
 @click.option("-b", "--backend", help="sdk, mock, … (default: sdk)")
 @click.option("-s", "--system", help="Its system prompt: who it is.")
-@click.option("--role", help="What it does, in its soul: who it always is.")
-@click.option("--expertise", help="What it knows, in its soul: typescript,testing")
+@click.option("--role", help="Its role, which becomes part of its soul.")
+@click.option("--expertise", help="What it knows well, also part of its soul: typescript,testing")
 @click.option("--from", "origin", help="Make a quick agent (`new`) a lasting one, with everything that was said to it.")
 @as_json_option
 def create(name: str, expertise: str | None, origin: str | None, as_json: bool, **given: Any) -> None:
@@ -90,7 +90,7 @@ def list_(as_json: bool) -> None:
         )
         for a in found
     ]
-    empty = "no agents of its own yet: agent-worker init (members of its workflows: agent-worker ls)"
+    empty = "this project has no agents of its own yet: agent-worker init (members of its workflows: agent-worker ls)"
     tell_table(("agent", "state", "kind", "backend", "model", "today"), rows, empty=empty)
 
 
@@ -98,7 +98,7 @@ def list_(as_json: bool) -> None:
 @click.argument("name", shell_complete=agents)
 @as_json_option
 def info(name: str, as_json: bool) -> None:
-    """Show one agent: its definition, what it remembers, where it works, its queue and its last words."""
+    """Show one agent: its definition, what it remembers, where it works, its queue and what it said last."""
     found = call("GET", f"/agents/{part(name)}", project=here())
     if as_json:
         return tell_json(found)
@@ -213,13 +213,13 @@ def _setting(text: str) -> tuple[str, Any]:
 
 @agent.command()
 @click.argument("name", shell_complete=agents)
-@click.option("--files", is_flag=True, help="Its folder too: memory, notes, todos, conversations.")
+@click.option("--files", is_flag=True, help="Delete its folder too: memory, notes, todos, conversations.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @as_json_option
 def delete(name: str, files: bool, yes: bool, as_json: bool) -> None:
     """Delete an agent.
 
-    Its definition goes, and its runs and conversations in the database. Its folder stays unless you say --files.
+    Its definition is removed, and its runs and conversations in the database. Its folder stays unless you add --files.
     Its messages and documents in a workflow stay: they are the team's.
     """
     if not yes:
@@ -291,7 +291,7 @@ def new(name: str | None, context: bool, instance: str | None, as_json: bool, **
     if context or instance:
         option = "--context" if context else "--instance"
         raise BadInput(
-            f"{option}: channel and documents are of workflows, and of an agent that is a member of one",
+            f"{option}: only workflows, and agents that are members of one, have a channel and documents",
             hint="agent-worker init makes such a workflow; or write the agent into its file, under agents:",
         )
     given |= _backend_of_one(" ".join(["agent-worker new", *([name] if name else [])]), given)

@@ -119,17 +119,20 @@ def _show_entries(name: str, key: str, entries: list[dict[str, Any]], as_json: b
 
 @click.command()
 @click.argument("name", shell_complete=agents)
-@click.option("--since", metavar="DAY", help="Since this day, such as 2026-01-31.")
+@click.option("--since", metavar="DAY", help="Everything since this day, such as 2026-01-31.")
 @click.option(
-    "--source", metavar="RUN", shell_complete=run_ids, help="In this run; `agent memory` and `audit` name it."
+    "--source",
+    metavar="RUN",
+    shell_complete=run_ids,
+    help="Everything from this run; `agent memory` and `audit` name it.",
 )
 @click.option("--show", is_flag=True, help="Only show which runs would go.")
 @as_json_option
 def revert(name: str, since: str | None, source: str | None, show: bool, as_json: bool) -> None:
     """Take back what NAME was told, said and learned.
 
-    Since a day, or in one run, with everything it led to: later runs of any agent that saw its words go too.
-    What it had replaced is restored.
+    All of it since a day, or from one run, with everything it led to: later runs of any agent that saw its words go
+    too. What it had replaced is restored.
     """
     where = f"/agents/{part(name)}/memory/revert"
     taken = call("POST", where, since=since, source=source, show=show, project=here())
@@ -151,18 +154,21 @@ def _run(each: dict[str, Any]) -> str:
 @click.argument("name", shell_complete=agents)
 @click.argument("key", required=False)
 @click.option(
-    "--run", metavar="RUN", shell_complete=run_ids, help="Your own edits that were put back while its program worked."
+    "--run",
+    metavar="RUN",
+    shell_complete=run_ids,
+    help="Restore your own edits that were undone while its program worked.",
 )
 @as_json_option
 def release(name: str, key: str | None, run: str | None, as_json: bool) -> None:
-    """Give NAME the memory that was held back under KEY, or your edits that were put back during a RUN."""
+    """Give NAME the memory that was held back under KEY, or restore your edits that were undone during a RUN."""
     if (key is None) == (run is None):
         raise click.UsageError("name a KEY, or a run with --run")
     if run is not None:
         taken = call("POST", f"/agents/{part(name)}/held/{part(run)}/release", project=here())
         if as_json:
             return tell_json(taken)
-        echo(f"{', '.join(map(clean, taken['files']))} of {clean(name)}: as you wrote it")
+        echo(f"restored as you wrote it: {', '.join(map(clean, taken['files']))} of {clean(name)}")
         return echo(f"to undo it: agent-worker agent release {clean(name)} --run {clean(taken['undo'])}")
     tell(call("POST", f"/agents/{part(name)}/memory/release", key=key, project=here()), as_json, agent=name, key=key)
 

@@ -49,7 +49,7 @@ def subject(name: str) -> dict[str, Any]:
 
 def trust_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Gives a command that has work done by an agent the option --trust."""
-    told = "Allow what this agent can execute, without asking."
+    told = "Approve what this agent can execute, without asking."
     return click.option("--trust", cls=_TrustOption, is_flag=True, expose_value=False, help=told)(command)
 
 
@@ -124,7 +124,7 @@ _VERBS = ("approve", "list", "revoke", "show")
 def trust(words: tuple[str, ...], yes: bool, as_json: bool) -> None:
     """Show what this project wants to do that you have not approved, and approve it if you say yes.
 
-    NAME is a workflow or an agent: then it is about that alone. `show` asks nothing, `list` shows what you have
+    With NAME, a workflow or an agent, it is about that one alone. `show` asks nothing, `list` shows what you have
     approved, `revoke` takes that back: it is asked about again.
     """
     verb, *names = words if words and words[0] in _VERBS else ("approve", *words)
@@ -132,7 +132,7 @@ def trust(words: tuple[str, ...], yes: bool, as_json: bool) -> None:
         raise BadInput("one workflow or agent at a time", hint=f"agent-worker trust {verb} {names[0]}")
     name = names[0] if names else None
     if yes and verb != "approve":
-        raise BadInput(f"--yes is for what is to be approved, not for {verb}", hint=_typed(verb, name))
+        raise BadInput(f"--yes is only for approving, not for {verb}", hint=_typed(verb, name))
     whose = subject(name) if name else {}
     if verb == "revoke":
         return _revoke(whose, as_json)

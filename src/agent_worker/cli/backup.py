@@ -21,8 +21,8 @@ from agent_worker.core.text import clean, plural
 def backup(file: Path | None, as_json: bool) -> None:
     """Copy everything the daemon keeps to FILE, as of one moment, even while it works; without FILE, to its home.
 
-    In it: messages, instructions, runs, costs, votes, schedules, revisions of documents, your approvals. Not in it: the
-    files of your projects, which are yours and in their folders.
+    It holds messages, instructions, runs, costs, votes, schedules, revisions of documents and your approvals; not the
+    files of your projects, which stay in their folders.
     """
     from agent_worker.cli.call import call
 

@@ -17,10 +17,10 @@ def cluster() -> None:
 @cluster.command()
 @click.option("--json", "as_json", is_flag=True, help="Print each step as a JSON line.")
 def demo(as_json: bool) -> None:
-    """Watch two daemons share a project, and one of them get killed in the middle of an answer.
+    """Watch two daemons share a project, and an answer survive when one of them is killed halfway.
 
-    Starts a PostgreSQL of its own on loopback, which must be installed; needs no key and no network, costs nothing, and
-    leaves nothing behind. Your own daemon is not touched.
+    Starts a PostgreSQL server of its own on loopback; PostgreSQL must be installed. Needs no key and no network, costs
+    nothing, and leaves nothing behind. Your own daemon is not touched.
     """
     from agent_worker.offline.cluster import play
 

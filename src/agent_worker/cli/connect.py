@@ -23,7 +23,7 @@ def connect(tool: str, undo: bool, yes: bool, as_json: bool) -> None:
     """Connect an AI tool or editor to your agents and teams by writing an entry into its own settings.
 
     The change is shown first. Everything else in that file stays as it is. Zed gets your agents and teams to talk with
-    (ACP), and like all others their tools (MCP). `agent-worker doctor` asks the tool whether it works.
+    (ACP), and, like all the others, tools that reach them (MCP). `agent-worker doctor` asks the tool whether it works.
     """
     from agent_worker.offline import connecting
 

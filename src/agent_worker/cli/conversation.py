@@ -66,8 +66,8 @@ def ask(address: str, message: str, wait: bool, as_json: bool) -> None:
 def chat(address: str | None) -> None:
     """Talk with ADDRESS: alice, alice@review, or everybody in @review.
 
-    Without one, with the only workflow that runs, or the only agent there is. You see what was said last, then type a
-    line at a time. /help tells more, /quit ends it.
+    Without ADDRESS: with the only running workflow, or the only agent there is. You see what was said last, then type a
+    line at a time. /help shows more, /quit ends it.
     """
     address = address or only_target("agent-worker chat")
     team = _check_running(address) if address.startswith("@") else None

@@ -22,7 +22,7 @@ def db() -> None:
 def migrate(to_url: str | None, from_url: str | None, as_json: bool) -> None:
     """Copy everything in one step. The daemon must be stopped.
 
-    Before the copy counts, rows are counted on both sides and the audit is checked. The source stays as it was;
+    The copy is used only once the rows are counted on both sides and the audit is checked. The source stays as it was;
     what the home kept before is set aside and never deleted.
     """
     if (to_url is None) == (from_url is None):

@@ -15,7 +15,7 @@ from agent_worker.core.text import clean
 def doc() -> None:
     """List, read and write the documents of a workspace.
 
-    Without @WORKFLOW, of the only one that runs.
+    Without @WORKFLOW: those of the only workflow that runs.
     """
 
 
@@ -102,7 +102,7 @@ def _decide(workflow: str, number: int, verdict: str, as_json: bool) -> None:
 def resource() -> None:
     """List and read the large texts that messages of a workspace refer to.
 
-    Without @WORKFLOW, of the only one that runs.
+    Without @WORKFLOW: those of the only workflow that runs.
     """
 
 

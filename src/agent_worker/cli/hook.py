@@ -45,7 +45,7 @@ def list_hooks(as_json: bool) -> None:
 @click.option("--event", metavar="NAME", help="The event, as the sender names it; any event by default.")
 @as_json_option
 def test(file: str, trigger: str | None, event: str | None, as_json: bool) -> None:
-    """Show what a webhook with the JSON in FILE would do, without doing it. - reads standard input."""
+    """Show what a webhook with the JSON in FILE would do, without doing it. `-` reads standard input."""
     body = _read(file)
     found = call("POST", "/triggers/test", body=body, trigger=trigger, event=event or "", project=here())
     if as_json:

@@ -96,8 +96,13 @@ def named_item(given: str) -> str:
 
 @inbox.command()
 @click.argument("item", shell_complete=item_ids)
-@click.option("--run", "scope", flag_value="run", help="Also all further calls of this tool in the same run.")
-@click.option("--always", "scope", flag_value="always", help="Exactly this call from now on; `inbox revoke` ends it.")
+@click.option("--run", "scope", flag_value="run", help="Also allow all further calls of this tool in the same run.")
+@click.option(
+    "--always",
+    "scope",
+    flag_value="always",
+    help="Allow exactly this call from now on; `inbox revoke` takes that back.",
+)
 @as_json_option
 def approve(item: str, scope: str | None, as_json: bool) -> None:
     """Allow a tool call, or let an outcome that you may veto stand."""

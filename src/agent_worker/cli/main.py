@@ -45,7 +45,7 @@ COMMANDS = {  # name → (module, function, what it does), in the order of help;
     "new": (_C + "agent", "new", "Make a quick agent that lives only in the daemon."),
     "doc": (_C + "doc", "doc", "List, read and write the documents of a workspace."),
     "resource": (_C + "doc", "resource", "List and read the large texts of a workspace."),
-    "proposal": (_C + "proposal", "proposal", "Put questions to a team's vote, and cast your own."),
+    "proposal": (_C + "proposal", "proposal", "Put questions to a team's vote, and vote yourself."),
     "schedule": (_C + "schedule", "schedule", "Wake agents, and run workflows, at set times."),
     "hook": (_C + "hook", "hook", "Show which webhooks start workflows here, and what one would do."),
     "settings": (_C + "settings", "settings", "Show every setting: its value, where that comes from, what it does."),

@@ -91,7 +91,7 @@ def clear(address: str, as_json: bool) -> None:
 def peek(address: str | None, to: str | None, count: int, follow: bool, as_json: bool) -> None:
     """Read the channel or conversation at ADDRESS: the last messages and, with --follow, new ones as they come.
 
-    Without one, that of the only running workflow, or of the only agent there is.
+    Without ADDRESS: that of the only running workflow, or of the only agent there is.
     """
     at = address or to or only_target("agent-worker peek")
     # Listened to before it is read: what is said in between is not missed.
@@ -110,12 +110,14 @@ def peek(address: str | None, to: str | None, count: int, follow: bool, as_json:
 @click.command()
 @click.argument("question", nargs=-1, required=True)
 @click.option("--in", "at", metavar="WORKSPACE", help="Only there: review, or review:pr-123.", shell_complete=addresses)
-@click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="How many of each.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 100), default=10, show_default=True, help="At most this many of each kind."
+)
 @as_json_option
 def search(question: tuple[str, ...], at: str | None, limit: int, as_json: bool) -> None:
     """Find what answers QUESTION in this project, best first, and say why.
 
-    First in channels and documents, then in what agents remember, have noted and were told, then in runs.
+    Channels and documents come first, then what agents remember, noted and were told, then runs.
     """
     if not "".join(question).strip():
         raise BadInput("what should I look for?", hint='agent-worker search "…"')

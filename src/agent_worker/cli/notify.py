@@ -6,7 +6,7 @@ import click
 
 from agent_worker.cli.call import call, here
 from agent_worker.cli.output import as_json_option, echo, paint, tell_json
-from agent_worker.core.text import clean, plural
+from agent_worker.core.text import clean
 
 
 @click.group()
@@ -26,7 +26,7 @@ def list_sinks(as_json: bool) -> None:
         return tell_json(found)
     for each in found:
         kinds = ", ".join(each["kinds"]) or "everything"
-        left = f"; {plural(each['waiting'], 'thing')} to be told" if each["waiting"] else ""
+        left = f"; {each['waiting']:,} still to be sent" if each["waiting"] else ""
         trouble = f"; the last try failed: {each['trouble']}" if each["trouble"] else ""
         echo(f"{paint(clean(each['name']), 'cyan')}: {each['to']}, {clean(kinds)}{left}{clean(trouble)}")
     if not found:

@@ -14,9 +14,9 @@ from agent_worker.core.text import clean
 
 @click.group()
 def proposal() -> None:
-    """Put questions to a team's vote, and cast your own.
+    """Put questions to a team's vote, and vote yourself.
 
-    Without @WORKFLOW, in the only one that runs.
+    Without @WORKFLOW: in the only workflow that runs.
     """
 
 
@@ -102,7 +102,7 @@ def approve(workflow: str, number: int, as_json: bool) -> None:
 @click.argument("reason", default="")
 @as_json_option
 def veto(workflow: str, number: int, reason: str, as_json: bool) -> None:
-    """Stop a proposal that gives you a veto."""
+    """Veto a proposal that gives you a veto."""
     _tell(call("POST", f"/proposals/{number}/veto", at=workflow, reason=reason, project=here()), workflow, as_json)
 
 

@@ -35,8 +35,8 @@ T = TypeVar("T")
 @click.argument("workflow", required=False, shell_complete=workflows)
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED)
 @click.option("--tag", "--instance", default=MAIN, show_default=True, help="Which instance of the workflow (its tag).")
-@click.option("--model", help="For all members that use a model, such as anthropic/claude-sonnet-5-5.")
-@click.option("--trust", is_flag=True, help="Allow what this project can execute, without asking.")
+@click.option("--model", help="The model of all members that use one, such as anthropic/claude-sonnet-5-5.")
+@click.option("--trust", is_flag=True, help="Approve what this project can execute, without asking.")
 @click.option("--verbose", is_flag=True, help="Show tool calls.")
 @wait_option
 @as_json_option
@@ -145,8 +145,8 @@ def _tell_outcome(outcome: Mapping[str, Any]) -> None:
 @click.argument("workflow", required=False, shell_complete=workflows)
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED)
 @click.option("--tag", "--instance", default=MAIN, show_default=True, help="Which instance of the workflow (its tag).")
-@click.option("--model", help="For all members that use a model, such as anthropic/claude-sonnet-5-5.")
-@click.option("--trust", is_flag=True, help="Allow what this project can execute, without asking.")
+@click.option("--model", help="The model of all members that use one, such as anthropic/claude-sonnet-5-5.")
+@click.option("--trust", is_flag=True, help="Approve what this project can execute, without asking.")
 @click.option("-b", "--background", is_flag=True, help="Return at once, without showing its channel.")
 @as_json_option
 def start(
@@ -188,7 +188,7 @@ def start(
 @click.argument("target", shell_complete=workflows)
 @click.argument("rest", nargs=-1, type=click.UNPROCESSED)
 @click.option("--tag", "--instance", default=MAIN, show_default=True, help="Which instance of the workflow (its tag).")
-@click.option("--trust", is_flag=True, help="Allow what this project can execute, without asking.")
+@click.option("--trust", is_flag=True, help="Approve what this project can execute, without asking.")
 @is_json_option
 def serve(target: str, rest: tuple[str, ...], tag: str, trust: bool) -> None:
     """Run a workflow, or ask an agent, and print the result as JSON once it is done.
@@ -211,7 +211,7 @@ def serve(target: str, rest: tuple[str, ...], tag: str, trust: bool) -> None:
 def stop(target: str | None, everything: bool, as_json: bool) -> None:
     """Stop a workflow (@review), an agent (alice) or a member (alice@review); with --all, the daemon. Nothing is lost.
 
-    Without TARGET, the only running workflow.
+    Without TARGET: the only running workflow.
     """
     if everything:
         from agent_worker.client.connection import find
@@ -238,7 +238,7 @@ def stop(target: str | None, everything: bool, as_json: bool) -> None:
 def pause(target: str | None, as_json: bool) -> None:
     """Pause TARGET (@review, alice, or alice@review): its work waits until `resume`.
 
-    Without TARGET, the only running workflow.
+    Without TARGET: the only running workflow.
     """
     _set(target or _only_running("pause"), "pause", as_json)
 
@@ -249,7 +249,7 @@ def pause(target: str | None, as_json: bool) -> None:
 def resume(target: str | None, as_json: bool) -> None:
     """Resume TARGET (@review, alice, or alice@review); what a limit stopped gets a new allowance.
 
-    Without TARGET, the only running workflow.
+    Without TARGET: the only running workflow.
     """
     _set(target or _only_running("resume"), "resume", as_json)
 

@@ -108,7 +108,7 @@ def _tell_causes(causes: dict[str, Any]) -> None:
 def _newest_run() -> str:
     found = call("GET", "/runs", project=here(), limit=1)
     if not found:
-        raise NotFound("nobody has run here yet", hint="agent-worker ls")
+        raise NotFound("no agent has run here yet", hint="agent-worker ls")
     return str(found[0]["id"])
 
 

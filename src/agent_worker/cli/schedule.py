@@ -65,7 +65,7 @@ def get(target: str, as_json: bool) -> None:
 @click.argument("target", shell_complete=targets)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[WAKEUP] [-- PARAMS]")
 @click.option("--at", help="Once, at this time: 2026-08-01T09:00")
-@click.option("--tz", help="Time zone of the time of day or of --at; UTC by default.")
+@click.option("--tz", help="The time zone of a time of day, or of --at; UTC by default.")
 @click.option("--prompt", help="What it is told when it wakes up; for a workflow, posted after its kickoff.")
 @click.option("--workspace", help="Where an agent wakes up: a workflow (any running instance), or workflow:tag.")
 @click.option("--check", help="A command to run first: if it prints nothing, nobody wakes up.")

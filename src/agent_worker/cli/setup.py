@@ -35,8 +35,9 @@ TEMPLATES = {  # with how each is run
 def init(template: str, model: str | None, backend: str | None, as_json: bool) -> None:
     """Set up agents and a workflow in this directory, from a template. Files that you wrote or changed are left alone.
 
-    Without --model and --backend the agents use the first key that is stored or exported, else the first coding program
-    that is installed, else they are mock agents. Mock agents become real when you call it again with either.
+    Without --model or --backend, agents use the first provider that you have a key for, otherwise the first coding
+    program that is installed; if there is neither, they are mock agents. To make these real, run it again with either
+    option.
     """
     from agent_worker.offline.definitions import set_up_team
 

@@ -70,7 +70,7 @@ def _members(target: str, as_json: bool) -> None:
 @click.pass_context
 @as_json_option
 def status(context: click.Context, target: str | None, as_json: bool) -> None:
-    """Everything at a glance: agents, workflows, what they spent, what waits for you; or one target."""
+    """Show everything at a glance: agents, workflows, what they spent, what waits for you; or one target."""
     if target:
         from agent_worker.cli.agent import info
 
@@ -256,9 +256,9 @@ def audit(agent: str | None, count: int, as_json: bool) -> None:
 @click.option("-m", "--model", help="The model to test with, for one provider; a cheap one by default.")
 @as_json_option
 def providers(names: tuple[str, ...], try_out: bool, model: str | None, as_json: bool) -> None:
-    """Show which model providers can be used, by the keys in the daemon's environment. No key is shown.
+    """Show which model providers can be used, by the keys that the daemon has. No key is shown.
 
-    With --test, exits with 1 if a test failed, or one that you named could not be tried.
+    With --test, exits with 1 if a test failed, or if a provider that you named could not be tried.
     """
     found = {each["name"]: each for each in call("GET", "/providers")}
     if unknown := [name for name in names if name not in found]:
@@ -288,7 +288,7 @@ def _provider_of(model: str) -> str:
 def _test_providers(chosen: list[dict[str, Any]], model: str | None, *, named: bool, as_json: bool) -> None:
     if model and len(chosen) != 1:
         raise BadInput(
-            "a model is one provider's", hint=f"agent-worker providers {_provider_of(model)} --test -m {model}"
+            "-m is for one provider at a time", hint=f"agent-worker providers {_provider_of(model)} --test -m {model}"
         )
     found = []
     for provider in chosen:

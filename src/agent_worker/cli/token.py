@@ -30,14 +30,14 @@ def token() -> None:
     type=click.Choice(["openai", "metrics"]),
     default="openai",
     show_default=True,
-    help="What it opens: OpenAI's API, or the numbers at /metrics.",
+    help="What it opens: OpenAI's API, or the metrics at /metrics.",
 )
 @click.option("--days", type=float, help="It expires after this many days.")
 @as_json_option
 def create(name: str, opens: tuple[str, ...], door: str, days: float | None, as_json: bool) -> None:
     """Make a token called NAME that lets a program talk to the agents and teams of this project.
 
-    It is shown this once. Programs that speak OpenAI's API take it as their key, Prometheus as its bearer token.
+    It is shown only this once. Programs that speak OpenAI's API take it as their key, Prometheus as its bearer token.
     """
     made = call("POST", "/tokens", name=name, door=door, opens=list(opens) or None, days=days, project=here())
     if as_json:
@@ -46,7 +46,7 @@ def create(name: str, opens: tuple[str, ...], door: str, days: float | None, as_
     found = connect().found
     if door == "metrics":
         where = f"http://{authority(found.host, found.port)}/metrics"
-        return echo(f"for the numbers of this project at {where}. It is not shown again", err=True)
+        return echo(f"for the metrics of this project at {where}. It is not shown again", err=True)
     echo(f"for {_reach(made)}. It is not shown again. A program that speaks OpenAI's API takes:", err=True)
     echo(f"  OPENAI_BASE_URL=http://{authority(found.host, found.port)}/v1", err=True)
     echo("  OPENAI_API_KEY=…the token…", err=True)
@@ -76,7 +76,7 @@ def revoke(name: str, as_json: bool) -> None:
 
 def _reach(each: dict[str, Any]) -> str:
     if each["door"] == "metrics":
-        return "the numbers of this project"
+        return "the metrics of this project"
     return ", ".join(each["opens"]) if each["opens"] else "all agents and teams of this project"
 
 

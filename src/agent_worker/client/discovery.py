@@ -87,7 +87,7 @@ def home_directory() -> Path:
             raise Refused(told, hint=f"export {HOME_VARIABLE}={shlex.quote(whole)}")
         return Path(given)
     if os.environ.get("HOME") == "":  # it would be the root of the disk
-        raise Refused("HOME is set, and empty", hint=_ELSEWHERE)
+        raise Refused("HOME is set but empty", hint=_ELSEWHERE)
     try:
         return Path.home() / ".agent-worker"
     except RuntimeError:

@@ -91,7 +91,7 @@ def parse_remote(text: str) -> Remote:
     for kind, prefix in _PREFIXES.items():
         if text.startswith(prefix):
             return _parsed(text, kind, text.removeprefix(prefix))
-    raise _refused(text, "it begins with github: or git+file://")
+    raise _refused(text, "it must begin with github: or git+file://")
 
 
 def looks_like(one: str, other: str) -> bool:
@@ -114,9 +114,9 @@ def _parsed(text: str, kind: str, rest: str) -> Remote:
     if kind == "file" and not (_DIRECTORY.fullmatch(repository) and _is_plain(repository)):
         raise _refused(text, "write the directory in full, without spaces")
     if not _REF.fullmatch(ref) or ".." in ref or ref.endswith((".lock", ".")):
-        raise _refused(text, "the version is a branch, a tag or a full commit id")
+        raise _refused(text, "its version must be a branch, a tag or a full commit id")
     if not slash or not _PATH.fullmatch(path) or not _is_plain(path):
-        raise _refused(text, "the path leads to a file or folder in the repository")
+        raise _refused(text, "its path must lead to a file or folder in the repository")
     return Remote("github" if kind == "github" else "file", repository, ref, path)
 
 

@@ -64,6 +64,11 @@ def beginning_and_end(text: str, *, first: int = 8, last: int = 4) -> str:
     return "\n".join([*lines[:first], f"[… {plural(left_out, 'more line')}]", *lines[-last:]])
 
 
+def one(thing: str) -> str:
+    """One of a thing, with its article: `an approval`, `a mention`."""
+    return f"{'an' if thing[:1].lower() in 'aeiou' else 'a'} {thing}"
+
+
 def plural(number: int, thing: str) -> str:
     """How many of a thing there are: `1 message`, `2,000 messages`."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"

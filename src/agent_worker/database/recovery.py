@@ -23,7 +23,7 @@ import apsw
 from agent_worker.core.clock import micros
 from agent_worker.core.errors import AgentWorkerError, StorageFault, UnknownSchema
 from agent_worker.core.later import dataclass
-from agent_worker.core.text import plural
+from agent_worker.core.text import one, plural
 from agent_worker.database import raw_pages
 from agent_worker.database.migrations import migrate, version_of
 from agent_worker.database.presence import CommitMarker, commits_in, counted
@@ -123,7 +123,7 @@ def look_at(database: Path) -> str:
             version_of(connection)
             mark.check_end(commits_in(connection))
             for row in connection.execute("pragma foreign_key_check"):
-                return f"a row of {row[0]} names a {row[2]} that does not exist"
+                return f"a row of {row[0]} names {one(row[2])} that does not exist"
     except UnknownSchema:
         raise
     except StorageFault as fault:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Discriminator, Field, Tag
 
 from agent_worker.core.address import canonical
+from agent_worker.core.text import one
 from agent_worker.definitions.agent import (
     AgentDefinition,
     AgentSettings,
@@ -156,7 +157,7 @@ class Param(Block):
         )
         if not isinstance(default, wanted) or (isinstance(default, bool) and wanted not in (bool, object)):
             kind = str(written.get("type", "string"))
-            yield Broken(("default",), f"must be {'an' if kind == 'integer' else 'a'} {kind}, like the param")
+            yield Broken(("default",), f"must be {one(kind)}, like the param")
 
 
 def _output(name: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from agent_worker.core.address import canonical
 from agent_worker.core.errors import BadInput, Refused
 from agent_worker.core.later import dataclass
-from agent_worker.core.text import plural
+from agent_worker.core.text import one, plural
 from agent_worker.database.database import Row
 from agent_worker.proposals.store import USER, Effect, NewProposal, ProposalKind, Role
 from agent_worker.proposals.voting import Resolution, TieBreak
@@ -138,7 +138,7 @@ def _question(text: str) -> str:
 def _options(request: ProposalRequest, members: Mapping[str, str]) -> tuple[str, ...]:
     about_members = request.kind == "assignment" or request.role is not None
     if request.role is not None and request.kind != "election":
-        raise BadInput(f"a role is given by an election, not by {_a(request.kind)}")
+        raise BadInput(f"a role is given by an election, not by {one(request.kind)}")
     if request.kind == "approval":
         if request.options:
             raise BadInput(f"an approval has the options {APPROVE} and {REJECT}", hint="leave options out")
@@ -204,7 +204,7 @@ def _check_power(
 def _limits(request: ProposalRequest) -> dict[str, float]:
     limits = {name: value for name, value in (("turns", request.turns), ("usd", request.usd)) if value is not None}
     if limits and request.kind != "approval":
-        raise BadInput(f"limits are set by an approval, not by {_a(request.kind)}")
+        raise BadInput(f"limits are set by an approval, not by {one(request.kind)}")
     if any(not math.isfinite(value) or value <= 0 for value in limits.values()):
         raise BadInput("a limit must be more than 0")
     return limits
@@ -220,7 +220,3 @@ def option_named(options: Sequence[str], choice: str) -> str:
     if found is None:
         raise BadInput(f"{choice[:OPTION]!r} is not an option", hint=f"options: {', '.join(options)}")
     return found
-
-
-def _a(kind: ProposalKind) -> str:
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"

@@ -253,7 +253,7 @@ def _own_file(loaded: LoadedProject, name: str) -> tuple[str, str]:
         raise Refused(f"{found} has no file: it is a value in a Python program", hint="change it there")
     file = loaded.project.agent_files[found].relative_to(loaded.project.root)
     if str(file) in PROJECT_FILES:
-        raise Refused(f"{found} is written in {file}, with the rest of the project", hint=f"edit {file}")
+        raise Refused(f"{found} is defined in {file}, with the rest of the project", hint=f"edit {file}")
     return found, str(file)
 
 
@@ -287,7 +287,7 @@ async def _delete_broken(service: Service, loaded: LoadedProject, name: str) -> 
     """Remove the file of an agent that cannot be had. What else there may be of it is not known, and stays."""
     file = loaded.project.broken[name].relative_to(loaded.project.root)
     if str(file) in PROJECT_FILES:
-        raise Refused(f"{name} is written in {file}, with the rest of the project", hint=f"edit {file}")
+        raise Refused(f"{name} is defined in {file}, with the rest of the project", hint=f"edit {file}")
     await asyncio.to_thread(Root(loaded.project.root).remove, str(file))
     await service.project(str(loaded.project.root))
     return f"{name} was deleted: only {file} is gone"

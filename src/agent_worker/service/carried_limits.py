@@ -22,7 +22,7 @@ async def cause_of(service: Service, loaded: LoadedProject, run: str) -> Carried
     """The request that a run works on, for a message that it sends. Raises Refused after too many hops."""
     found = await _cause(service, loaded, run)
     if found and found.hop >= _HOPS:
-        told = f"an agent asks this, and it is {plural(_HOPS, 'hop')} away from the request that began it: no further"
+        told = f"an agent asks this, {plural(_HOPS, 'hop')} away from the request that began it: it is not passed on"
         raise Refused(told, hint=f"agent-worker explain {run}")
     return found
 

@@ -79,7 +79,7 @@ def remotes_of(runtime: Runtime) -> Remotes:
 def workflow_source(text: str) -> Remote:
     remote = parse_remote(text)
     if not remote.path.endswith((".yaml", ".yml")):
-        raise BadInput(f"{text} does not point to a workflow", hint="its path ends in .yaml")
+        raise BadInput(f"{text} does not point to a workflow", hint="its path must end in .yaml")
     return remote
 
 

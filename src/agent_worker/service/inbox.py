@@ -12,6 +12,7 @@ from typing import Literal
 from agent_worker.agents import commands
 from agent_worker.core.errors import BadInput, NotFound, NotRunning
 from agent_worker.core.later import dataclass
+from agent_worker.core.text import one
 from agent_worker.database.database import Row, Transaction
 from agent_worker.memory import claims
 from agent_worker.proposals import lifecycle, store
@@ -291,7 +292,7 @@ def _check_action(row: Row, action: Action) -> None:
         takes = " or ".join(f"agent-worker inbox {each} {row['id']}" for each in can)
         if row["kind"] == "key":
             raise BadInput("this continues once its key is set", hint=f"agent-worker key list; or {takes}")
-        raise BadInput(f"this is a {row['kind']}, and {action} does not settle it", hint=takes)
+        raise BadInput(f"this is {one(row['kind'])}, and {action} does not settle it", hint=takes)
 
 
 def _approve(tx: Transaction, row: Row, scope: Scope, *, now: int) -> str:

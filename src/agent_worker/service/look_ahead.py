@@ -80,7 +80,7 @@ def _of_schedules(project: ProjectFiles, now: datetime) -> Iterator[str]:
             continue
         where = shown(file, project.root)
         if schedule.moment is not None and schedule.moment < now:
-            yield f"{where}: schedule.at: {schedule.at:%Y-%m-%d} is over, so this is not due again"
+            yield f"{where}: schedule.at: {schedule.at:%Y-%m-%d} has passed, so this is no longer due"
         if isinstance(schedule, Schedule) and schedule.workspace:
             name, _ = as_written(schedule.workspace)
             if not canonical(name, project.workflows):

@@ -99,7 +99,7 @@ async def proposal_approve(service: Service, at: str, number: int, project: str 
 async def proposal_veto(
     service: Service, at: str, number: int, reason: str = "", project: str | None = None
 ) -> ProposalView:
-    """Stop a proposal that gives you a veto."""
+    """Veto a proposal that gives you a veto."""
     return await _change(
         service,
         at,

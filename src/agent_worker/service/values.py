@@ -18,6 +18,7 @@ from agent_worker.core.address import canonical, check_name, check_no_secret
 from agent_worker.core.errors import BadInput, NotFound, Refused
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
+from agent_worker.core.text import one
 from agent_worker.definitions.loading import agent_value, workflow_value
 from agent_worker.service.open_projects import ProjectValues
 from agent_worker.service.operation import Stream, StreamItem, operation
@@ -86,7 +87,7 @@ def _refuse_files(service: Service, loaded: LoadedProject, agents: Iterable[str]
         ("workflow", workflows, project.workflow_files),
     ):
         for name in names:
-            check_no_secret(check_name(name), service.runtime.database.redact, of=f"a {kind}")
+            check_no_secret(check_name(name), service.runtime.database.redact, of=one(kind))
             if (taken := canonical(name, files)) is not None:
                 where = files[taken].relative_to(project.root)
                 told = f'use it by its name, "{taken}", or give the value another one'

@@ -1,4 +1,4 @@
-"""Stands before everything of a project that can execute or receive a secret: approved by the user, or refused.
+"""The trust gate: everything of a project that can execute or receive a secret is approved by the user, or refused.
 
 Approved is what stands in the user's home, or in the database that several hosts share; beside it what a program of the
 user's has said yes to or handed over, for as long as this process lives. An open gate lets everything pass: what is
@@ -119,7 +119,7 @@ class Gate:
         self.require(root, [power])
         if changed := changed_files(power, step, root):
             raise Untrusted(
-                f"set-up of {power.who} was stopped before: {one_line(step.shell)}\n  it would run"
+                f"set-up of {power.who} was stopped before this command: {one_line(step.shell)}\n  it would run"
                 f" {', '.join(map(one_line, changed))}, which is no longer what you approved",
                 hint=f"to look at it and approve it: agent-worker trust {power.who}",
             )

@@ -64,7 +64,7 @@ def add(tx: Transaction, new: NewDelivery, state: Literal["queued", "said"], *, 
         since=now - _HOUR,
     )
     if count and count["n"] >= new.per_hour:
-        told = f"{new.workflow} takes {new.per_hour} webhooks in an hour by {new.trigger}, and has had them"
+        told = f"{new.workflow} takes {new.per_hour} webhooks an hour through {new.trigger}, and has had that many"
         raise TooManyDeliveries(told, hint="send it again later, or raise per_hour of the trigger")
     tx.run(
         """delete from hook_delivery

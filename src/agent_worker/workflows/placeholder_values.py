@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import BadInput
+from agent_worker.core.text import one
 from agent_worker.definitions.workflow import Param, WorkflowDefinition
 from agent_worker.definitions.workspace import WorkspaceSettings
 from agent_worker.workspaces import documents
@@ -80,5 +81,5 @@ def _param_text(param: Param, given: str | None) -> str:
             case "boolean" if given not in ("true", "false"):
                 raise ValueError
     except ValueError:
-        raise BadInput(f"the parameter {param.name} must be a {param.type}, and is {given[:80]!r}") from None
+        raise BadInput(f"the parameter {param.name} must be {one(param.type)}, and is {given[:80]!r}") from None
     return given

@@ -35,7 +35,7 @@ _SOCKS_REFUSALS = {
     3: "the network cannot be reached",
     4: "the host cannot be reached",
     5: "connection refused",
-    6: "the way was too long",
+    6: "the route to the host is too long",
     7: "it cannot connect to anything",
     8: "it does not know that kind of address",
 }
@@ -194,7 +194,7 @@ async def _by_socks(server: Server, proxy: SplitResult, talk: _Handshake) -> Non
     talk.write(b"\x05\x02\x00\x02" if user else b"\x05\x01\x00")
     version, method = await talk.read(2)
     if version != 5 or method not in ((0, 2) if user else (0,)):
-        raise talk.refused("wants to know who asks, in a way that we cannot tell")
+        raise talk.refused("wants a kind of login that is not supported")
     if method == 2:
         talk.write(b"\x01" + bytes([len(user)]) + user + bytes([len(password)]) + password)
         if (await talk.read(2))[1]:
@@ -232,7 +232,7 @@ def _proxy(url: str) -> SplitResult:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         _ = parts.port  # raises when it is no number
         if parts.scheme not in _SOCKS | {"http", "https"}:
-            wrong = f"is given as {parts.scheme}://, and only http, https and socks5 are spoken"
+            wrong = f"is given as {parts.scheme}://, and only http, https and socks5 are supported"
         elif not parts.hostname or max(len(part) for part in _user(parts)) > _LONGEST_NAME:
             wrong = "is given in a way that cannot be understood"
     except ValueError:

@@ -241,7 +241,7 @@ async def _notifications(service: Service) -> Html:
 
 
 def _sink(each: SinkView, waiting: int) -> Html:
-    left = f"{plural(waiting, 'thing')} to be told" if waiting else ""
+    left = f"{waiting:,} still to be sent" if waiting else ""
     return h(
         "li",
         h("b", each.name),

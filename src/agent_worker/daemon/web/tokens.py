@@ -46,12 +46,12 @@ def _token(each: TokenView, project: str | None) -> Html:
 
 def _reach(each: TokenView) -> str:
     if each.door == "metrics":
-        return "the numbers of this project"
+        return "the metrics of this project"
     return ", ".join(each.opens) if each.opens else "all agents and teams of this project"
 
 
 def _new(project: str | None) -> Html:
-    doors = (("openai", "OpenAI’s API: to talk to agents and teams"), ("metrics", "the numbers at /metrics"))
+    doors = (("openai", "OpenAI’s API: to talk to agents and teams"), ("metrics", "the metrics at /metrics"))
     return form(
         "POST /page/token",
         h("label", "Name", h("input", name="name", required=True, maxlength=100, placeholder="editor")),
