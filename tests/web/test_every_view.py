@@ -132,3 +132,24 @@ def test_on_a_narrow_screen_the_menu_leads_to_an_agent(browser: Browser, daemon:
         page.get_by_role("button", name="Menu").click()
         page.locator("#side").get_by_role("link", name="alice").click()
         page.get_by_role("heading", name="alice").wait_for()
+
+
+def test_what_is_open_over_the_page_closes_by_escape_and_by_a_tap_beside_it(browser: Browser, daemon: Served) -> None:
+    with visit(browser, daemon, viewport=_size(min(WIDTHS)), has_touch=True) as guest:
+        page = guest.open(guest.workspace("copies"))
+        side = "() => document.getElementById('side').classList.contains('open')"
+        page.get_by_role("button", name="Menu").tap()
+        wait(page, side)
+        page.touchscreen.tap(380, 450)
+        wait(page, f"() => !({side})()")
+        page.get_by_role("button", name="Menu").tap()
+        wait(page, side)
+        page.keyboard.press("Escape")
+        wait(page, f"() => !({side})()")
+        more = page.locator("details.menu > summary")
+        more.focus()
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name="Restart").focus()
+        page.keyboard.press("Escape")
+        page.get_by_role("button", name="Restart").wait_for(state="hidden")
+        wait(page, "() => document.activeElement.matches('details.menu > summary')")

@@ -67,6 +67,21 @@ def test_a_line_that_broke_is_picked_up_without_a_gap(guest: Visit) -> None:
     assert seqs(guest) == list(range(1, len(seqs(guest)) + 1))
 
 
+def test_a_view_that_could_not_be_had_comes_when_the_line_does(guest: Visit) -> None:
+    guest.page.add_init_script(f"({BREAKABLE})()")
+    page = guest.open(guest.workspace())
+    page.route("**/page/home*", lambda route: route.abort())
+    page.evaluate("breakLine()")
+    page.get_by_text("Not connected").wait_for()
+    guest.go("#/home")
+    page.get_by_text("The daemon does not answer.").wait_for()
+    page.get_by_text("agent-worker status").wait_for()
+    page.unroute("**/page/home*")
+    page.evaluate("() => { window.broken = false }")
+    page.locator("#main .home").wait_for()
+    guest.complaints.clear()  # a line that breaks is told to the console too
+
+
 def test_a_new_daemon_signs_nobody_out_and_the_page_goes_on_where_it_was(guest: Visit, port: int) -> None:
     page = guest.open(guest.workspace())
     box = page.get_by_label("Message to @review")

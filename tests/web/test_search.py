@@ -96,5 +96,5 @@ def test_memory_runs_and_commands_are_found_and_opened_by_keys_alone(guest: Visi
     wait(page, "() => location.hash.startsWith('#/run/')")
     found("new agent", "command", "New agent")
     opened("New agent")
-    page.get_by_label("File", exact=True).wait_for()
+    page.get_by_role("form", name="New agent").wait_for()
     found("new project", "command", "New project")

@@ -1,6 +1,7 @@
 // Requests of this page. The token is kept for this tab only, goes into one header, and only to where the page came from.
 
 const KEY = "agent-worker-token";
+const STARTS = "agent-worker status starts it again; this page then goes on by itself";
 let askForCode = () => {};
 
 export class Failure extends Error {
@@ -42,7 +43,7 @@ export async function request(method, path, given = {}) {
 }
 
 /** That nobody answers is told like every other failure. */
-const reached = (fetching) => fetching.catch((error) => { throw error instanceof TypeError ? new Failure(0) : error; });
+const reached = (fetching) => fetching.catch((error) => { throw error instanceof TypeError ? new Failure(0, { hint: STARTS }) : error; });
 
 async function answered(response) {
   const content = await response.json().catch(() => ({}));

@@ -21,6 +21,7 @@ const KINDS = { home: [], workspace: ["at"], doc: ["at"], agent: ["name"], run: 
 const SOURCES = { doc: "document" };
 let conversation = null, title = "agent-worker", shown = 0;
 let meanwhile = null;  // what happens while a view is on its way
+let unreachable = false;  // the view could not be had because nobody answered
 let happened = 0;  // events ever heard: by which one sees that something came while the list was on its way
 
 // --- signing in
@@ -82,6 +83,7 @@ const unquoted = (text) => { try { return decodeURIComponent(text); } catch { re
 
 /** What cannot be shown is said where it would have stood, with a way on. */
 function cannot(error) {
+  unreachable = error.status === 0;
   fill(main, '<div class="plain nowhere"><h1></h1><p class="empty"></p><p><a class="button" href="#/home">Home</a> <button type="button" class="quiet" data-again>Try again</button></p></div>');
   const homeless = error.status === 422 && !/[?&]in=/.test(location.hash);  // written by hand, or from when there was one
   main.querySelector("h1").textContent = homeless ? "This address does not say in which project." : sentence(error.message);
@@ -96,6 +98,7 @@ const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.
 async function show() {
   if (!signedIn()) return;
   const turn = ++shown;
+  unreachable = false;
   sessionStorage.setItem("place", location.hash);
   closeMenu();
   meanwhile = [];
@@ -232,6 +235,22 @@ function closeMenu() {
   menu.setAttribute("aria-expanded", false);
 }
 
+// What is open over the page closes by a click beside it, and by Escape, which leaves the focus at what opened it.
+document.addEventListener("click", (event) => {
+  if (side.classList.contains("open") && !side.contains(event.target) && !menu.contains(event.target)) closeMenu();
+});
+
+addEventListener("keydown", (event) => {
+  if (event.key !== "Escape") return;
+  for (const open of document.querySelectorAll("details.menu[open]")) {
+    open.open = false;
+    open.querySelector("summary").focus();
+  }
+  if (!side.classList.contains("open")) return;
+  closeMenu();
+  if (menu.checkVisibility()) menu.focus();
+});
+
 document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
 
 unread.whenSeen(() => unread.mark(side));
@@ -243,6 +262,7 @@ const live = new Live({
     line.textContent = "Not connected. Trying again…";
     document.body.dataset.live = connected;
     if (connected && everConnected) renewAll();
+    if (connected && unreachable) show();
     everConnected ||= connected;
   },
 });
