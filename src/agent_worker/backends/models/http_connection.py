@@ -38,7 +38,8 @@ class HttpConnection(asyncio.Protocol):
         self._parser: httptools.HttpResponseParser | None = None
         self._pieces: list[bytes] = []
         self._held = self._beside = 0
-        self._is_headed = self._is_whole = self._is_kept = self._is_paused = False
+        self._is_headed = self._is_kept = self._is_paused = False
+        self.is_whole = False  #: all of the answer is here
         self._broken: ConnectionBroken | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._silence = self._heard = 0.0
@@ -47,7 +48,7 @@ class HttpConnection(asyncio.Protocol):
     def send(self, head: bytes, body: bytes, *, silence: float) -> None:
         """Send a request. From now on the server may be silent for so many seconds at most."""
         self.status, self.headers = 0, []
-        self._beside, self._is_headed, self._is_whole = 0, False, False
+        self._beside, self._is_headed, self.is_whole = 0, False, False
         self._parser = httptools.HttpResponseParser(self)
         self._silence, self._heard = silence, self._loop.time()
         self._timer = self._loop.call_later(silence, self._look)
@@ -61,7 +62,7 @@ class HttpConnection(asyncio.Protocol):
     async def piece(self) -> bytes | None:
         """What has come of the body since the last piece; None at its end. Raises ConnectionBroken."""
         while not self._pieces:
-            if self._is_whole:
+            if self.is_whole:
                 return None
             await self._more()
         piece = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
@@ -78,7 +79,7 @@ class HttpConnection(asyncio.Protocol):
             self._timer.cancel()
         self._parser, self._heard = None, now
         self._pieces.clear()
-        if self._is_whole and self._is_kept and not self._is_paused and self.is_open:
+        if self.is_whole and self._is_kept and not self._is_paused and self.is_open:
             return True
         self.abort()
         return False
@@ -120,7 +121,7 @@ class HttpConnection(asyncio.Protocol):
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._break("what it sends is not HTTP")
-        if self._beside > _LONGEST_BESIDE and not self._is_whole:
+        if self._beside > _LONGEST_BESIDE and not self.is_whole:
             self._break("its headers do not end")
         if self._held > _HELD and not self._is_paused:
             self._is_paused = True
@@ -131,8 +132,8 @@ class HttpConnection(asyncio.Protocol):
         if self._timer:
             self._timer.cancel()
         if self._is_headed and exc is None and not any(name in _FRAMED for name, _ in self.headers):
-            self._is_whole = True  # an answer without a length ends with its connection
-        elif not self._is_whole:
+            self.is_whole = True  # an answer without a length ends with its connection
+        elif not self.is_whole:
             self._break(_words(exc) if exc else "the other side closed it")
         self._is_kept = False
         self._wake()
@@ -140,7 +141,7 @@ class HttpConnection(asyncio.Protocol):
     # What the parser tells us, while it is fed.
 
     def on_message_begin(self) -> None:
-        if self._is_whole:  # a second answer, to a request that nobody sent
+        if self.is_whole:  # a second answer, to a request that nobody sent
             self._is_kept = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -157,14 +158,14 @@ class HttpConnection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._beside = 0
-        if not self._is_whole:
+        if not self.is_whole:
             self._pieces.append(body)
             self._held += len(body)
 
     def on_message_complete(self) -> None:
         if self._is_headed and self._parser is not None:
-            self._is_kept = not self._is_whole and self._parser.should_keep_alive()
-            self._is_whole = True
+            self._is_kept = not self.is_whole and self._parser.should_keep_alive()
+            self.is_whole = True
 
     async def _more(self) -> None:
         if self._broken:

@@ -213,7 +213,7 @@ class ModelApi:
 
         stream, heard = EventReader(), listener.heard
         try:
-            async for chunk in answer.chunks():
+            while chunk := await answer.chunk():
                 for data in stream.feed(chunk):
                     if data == _END:
                         heard.is_over = True

@@ -173,7 +173,8 @@ class ModelAnswer:
         self._connection = connection
         self._patience = patience
         self.status = connection.status
-        self._ahead: bytes | None = None  # of the body, looked at and not yet handed out
+        self._ahead = b""  # of the body, looked at and not yet handed out
+        self._seen = 0
 
     def header(self, name: str) -> str:
         wanted = name.encode()
@@ -182,46 +183,54 @@ class ModelAnswer:
     def headers(self) -> list[tuple[bytes, bytes]]:
         return self._connection.headers
 
+    async def chunk(self) -> bytes:
+        """What has come of the body, at most so much at once; empty at its end. No more is taken than we have patience
+        for: raises Permanent beyond that.
+        """
+        if len(self._ahead) > _AT_ONCE:
+            await asyncio.sleep(0)  # hundreds of events may be in it; others want to work too
+        elif not self._ahead:
+            self._ahead = await self._piece()
+        chunk, self._ahead = self._ahead[:_AT_ONCE], self._ahead[_AT_ONCE:]
+        return chunk
+
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body, of which no more is taken than we have patience for. Raises Permanent beyond that."""
-        seen, ahead = 0, self._ahead
-        self._ahead = None
-        while (chunk := ahead or await self._connection.piece()) is not None:
-            ahead = None
-            seen += len(chunk)
-            if seen > self._patience.body:
-                raise Permanent(f"the provider's answer is larger than {plural(self._patience.body, 'byte')}")
-            yield chunk[:_AT_ONCE]
-            for start in range(_AT_ONCE, len(chunk), _AT_ONCE):
-                await asyncio.sleep(0)  # hundreds of events may be in it; others want to work too
-                yield chunk[start : start + _AT_ONCE]
+        while chunk := await self.chunk():
+            yield chunk
 
     async def is_events(self) -> bool:
         """Whether this is a stream of events, by how it begins: many servers do not say, or not what is true."""
-        self._ahead = await self._connection.piece()
-        return (self._ahead or b"").lstrip()[:1] not in (b"{", b"[", b"<")
+        self._ahead = await self._piece()
+        return self._ahead.lstrip()[:1] not in (b"{", b"[", b"<")
 
     async def leave(self) -> None:
         """Wait a moment for the end of the body, so that the connection is good for another request."""
         from agent_worker.backends.models.http_connection import ConnectionBroken
 
+        if self._connection.is_whole:
+            return
         with suppress(ConnectionBroken, TimeoutError):
             async with asyncio.timeout(self._patience.leave):
-                while await self._connection.piece() is not None:
+                while await self._connection.piece():
                     pass
 
     async def beginning(self) -> bytes:
         """As much of the body as an error message may take, and as comes soon: its status says more than its words."""
         from agent_worker.backends.models.http_connection import ConnectionBroken
 
-        parts: list[bytes] = []
+        begun = b""
         with suppress(ConnectionBroken, TimeoutError):
             async with asyncio.timeout(self._patience.connect):
-                async for chunk in self.chunks():
-                    parts.append(chunk)
-                    if sum(map(len, parts)) > _LONGEST_ERROR:
-                        break
-        return b"".join(parts)
+                while len(begun) < _LONGEST_ERROR and (chunk := await self.chunk()):
+                    begun += chunk
+        return begun
+
+    async def _piece(self) -> bytes:
+        piece = await self._connection.piece() or b""
+        self._seen += len(piece)
+        if self._seen > self._patience.body:
+            raise Permanent(f"the provider's answer is larger than {plural(self._patience.body, 'byte')}")
+        return piece
 
 
 def _head(server: Server, url: str, headers: Mapping[str, str], length: int) -> bytes:
