@@ -108,6 +108,18 @@ async def test_a_tool_that_breaks_is_told_to_the_model_and_ends_no_work(tmp_path
         assert (await team.thread("alice"))[-1].text == "I fell"
 
 
+async def test_Q5_nothing_is_made_of_an_answer_that_could_not_be_stored(queued: Team) -> None:
+    recorder = recorder_of(queued, await by_hand(queued), knock)
+    call = Call("c1", "knock", {})
+    made.clear()
+    kept, result = await asyncio.gather(
+        recorder.keep(0, Reply("half of a character: \ud800", (call,))), recorder.call(0, call), return_exceptions=True
+    )
+    assert isinstance(kept, UnicodeEncodeError)
+    assert made == []
+    assert not isinstance(result, asyncio.CancelledError)
+
+
 async def test_Q5_a_call_with_an_unknown_outcome_is_made_again_only_if_its_tool_may_be_repeated(queued: Team) -> None:
     job = await by_hand(queued)
     begun = recorder_of(queued, job, knock, look)

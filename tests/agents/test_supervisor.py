@@ -51,7 +51,7 @@ class Health:
         self._team, self._agent = team, agent
 
     def break_down(self) -> None:
-        self._team.employ(self._agent, credential=["no key at all"])  # nothing that a gate can be found by
+        self._team.employ(self._agent, credential=7)  # nothing that a gate can be found by
 
     def recover(self) -> None:
         self._team.employ(self._agent, credential="")

@@ -247,9 +247,10 @@ class RunRecorder:
         return await self._database.write(self._record.note, place, call, refusal)
 
     async def _reach_out(self, place: CallPosition, call: Call, tool: Tool, arguments: dict[str, Any]) -> Result:
+        # Handed over behind the answer, without waiting for it: as a rule both are in one commit.
+        known = await self._database.write(self._record.start, place, call, tool)
         if self._keeping:
             await self._keeping  # raises when the answer could not be stored: then nothing of it is made
-        known = await self._database.write(self._record.start, place, call, tool)
         if known is not None:
             return known
         failpoint("call.before")

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -77,8 +78,15 @@ def shared_key(credential: str, environment: Callable[[Path | None], Mapping[str
 
     Whoever shares a key shares its rate limit, from whatever project; `environment` has the keys of each.
     """
-    root, _, name = credential.rpartition("\0")
-    env, (provider, _, rest) = environment(Path(root) if root else None), name.partition("|")
-    variables = (*KEYS.get(provider, ()), *_VARIABLE.findall(rest))
+    root, name, variables = _taken_apart(credential)
+    env = environment(root)
     said = "\0".join((name, *(env.get(variable, "") for variable in variables)))
     return hashlib.sha256(said.encode(errors="replace")).hexdigest()
+
+
+@lru_cache(256)  # asked for with each request
+def _taken_apart(credential: str) -> tuple[Path | None, str, tuple[str, ...]]:
+    """The project that a credential is from, its name, and the variables that may hold the key."""
+    root, _, name = credential.rpartition("\0")
+    provider, _, rest = name.partition("|")
+    return Path(root) if root else None, name, (*KEYS.get(provider, ()), *_VARIABLE.findall(rest))

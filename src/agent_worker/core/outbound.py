@@ -74,6 +74,7 @@ def check_address(host: str, address: IPAddress, *, allow_local: bool = False) -
         raise BadInput(f"{host} is {real}, an address of the local network", hint=_HOW_TO_ALLOW)
 
 
+@lru_cache(_REMEMBERED)
 def literal(host: str) -> IPAddress | None:
     """The address that a host is written as; None for a name. Refuses the spellings that hide an address."""
     try:

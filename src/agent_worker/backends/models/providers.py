@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import field, replace
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -203,6 +204,11 @@ class ProviderStatus:
     keyless: bool = False  #: it runs on a machine of the user's: what is missing is no key, but perhaps the server
 
 
+_OWNERS = {
+    variable: [known for known in PROVIDERS.values() if variable in known.variables]
+    for provider in PROVIDERS.values()
+    for variable in provider.variables
+}
 AS_NAMED = Endpoint()
 NOTHING_APPROVED = Approval()
 
@@ -278,6 +284,7 @@ def _route(spec: str, endpoint: Endpoint, env: Mapping[str, str], approval: Appr
     )
 
 
+@lru_cache(64)
 def _at_home(quirks: Quirks, *, free: bool) -> Quirks:
     """Those of a server in the local network. One that costs nothing by itself may say that a request cost something.
 
@@ -355,7 +362,7 @@ def _unread(env: Mapping[str, str]) -> str:
 
 def _refuse_theft(variable: str, provider: Provider, host: str, approval: Approval, *, foreign: bool) -> None:
     """A project may name a variable of its own, but not send the key of one provider to somebody else."""
-    owners = [known for known in PROVIDERS.values() if variable in known.variables]
+    owners = _OWNERS.get(variable)
     if not owners or host in approval.hosts or any(host == host_of(owner.base_url) for owner in owners):
         return
     if not foreign and provider in owners:
