@@ -34,6 +34,10 @@ READERS: dict[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
     ),
     "a line of help": (lambda text: hanging(text, 80), (" ", "a", "a  ")),
     "the name of a command": (lambda text: reach_of_shell(f"{text}x", Path(tempfile.gettempdir())), ("1", "-.")),
+    "a command that is none": (
+        lambda text: reach_of_shell(text, Path(tempfile.gettempdir())),
+        ("*|", ")中", "<<a\n", "a=(", "$[", "a() "),
+    ),
     "a pattern in a command": (lambda text: reach_of_shell(f"cat {text}", Path(tempfile.gettempdir())), ("[a", "*a")),
 }
 
@@ -47,3 +51,13 @@ def test_a_text_that_repeats_itself_is_read_in_one_go(reader: str, part: str) ->
 
 def test_a_pattern_too_long_to_be_a_path_may_be_any_file(tmp_path: Path) -> None:
     assert "a pattern that fits too many files" in reach_of_shell(f"bash {'[a]' * 400}", tmp_path).anything
+
+
+def test_a_script_too_hard_to_be_read_may_run_anything_and_a_long_one_is_read(tmp_path: Path) -> None:
+    (tmp_path / "hard.sh").write_text("*|" * 12_000)
+    (tmp_path / "long.sh").write_text("echo 'a line'\n" * 10_000 + "./other\n")
+    (tmp_path / "other").write_text("echo hi")
+    assert any("too hard to be read" in each for each in reach_of_shell("bash hard.sh", tmp_path).anything)
+    long = reach_of_shell("bash long.sh", tmp_path)
+    assert set(long.files) == {"long.sh", "other"}
+    assert not long.anything

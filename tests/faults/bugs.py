@@ -1931,6 +1931,12 @@ BUGS = (
         ),
     ),
     bug(
+        "a script of any size is parsed at once",
+        "X9",
+        "test_a_script_too_hard_to_be_read_may_run_anything_and_a_long_one_is_read",
+        Edit("parsed", "len(source) <= SHORT or _is_quick(source)", "True"),
+    ),
+    bug(
         "a key with a line break in it writes headers of its own",
         "M1",
         "test_a_key_that_would_be_more_than_a_header_is_refused_and_not_told",

@@ -1,21 +1,22 @@
 """What a text for the shell says: its simple commands in order, each with what its words may be.
 
 Nothing is run and no file is opened here. Over-estimates where it must (both ways of an `if`, every round of a loop):
-who asks wants to know what could happen. Below: shell_words.py. Above: command_reach.py, which knows programs.
+who asks wants to know what could happen. Below: shell_words.py, shell_parser.py. Above:
+command_reach.py, which knows programs.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
 from typing import TYPE_CHECKING
 
 from agent_worker.core.later import dataclass, pattern
+from agent_worker.trust.shell_parser import parsed
 from agent_worker.trust.shell_words import UNKNOWN, Scope, Word, WordReader, text_of
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
 LONGEST = 256 * 1024  #: bytes of a text that is read
 _SETTING = pattern(r"(\w+)=(.*)", re.DOTALL)
@@ -75,7 +76,9 @@ def statements(text: str, scope: Scope) -> Iterator[Statement]:
     if len(source) > LONGEST or "\0" in text:
         yield Unclear("(a text too long to be read)")
         return
-    tree = _parser().parse(source)
+    if (tree := parsed(source)) is None:
+        yield Unclear("(a text too hard to be read)")
+        return
     reader = _Reader(scope)
     if tree.root_node.has_error:
         yield Unclear(text)
@@ -83,15 +86,6 @@ def statements(text: str, scope: Scope) -> Iterator[Statement]:
         yield Unclear("(a word in two lines)")
     yield from reader.read(tree.root_node, None)
     yield from reader.evaluated(tree.root_node)
-
-
-@cache
-def _parser() -> Parser:
-    """The parser of bash, whose grammar holds that of sh. Imported when first needed: most projects have no command."""
-    import tree_sitter
-    import tree_sitter_bash
-
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
 class _Reader:
