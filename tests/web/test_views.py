@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.patience import eventually
@@ -319,3 +320,16 @@ def test_what_is_answered_elsewhere_goes_by_itself(guest: Visit) -> None:
     item.wait_for()
     guest.daemon.client.request("POST", f"/inbox/{item.get_attribute('data-key')}", {"action": "dismiss"})
     item.wait_for(state="detached")
+
+
+def test_a_view_that_takes_a_while_is_marked_at_once_and_said_to_be_on_its_way(guest: Visit) -> None:
+    page = guest.open("#/home")
+    held: list[Any] = []
+    page.route("**/page/inbox*", lambda route: held.append(route))
+    with page.expect_request("**/page/inbox*"):
+        page.locator("#side").get_by_role("link", name="Inbox").click()
+    page.locator("#side a[aria-current=page]", has_text="Inbox").wait_for()
+    page.locator("#main[aria-busy]").wait_for()
+    held[0].continue_()
+    page.get_by_role("heading", name="Inbox").wait_for()
+    page.locator("#main:not([aria-busy])").wait_for()

@@ -101,6 +101,8 @@ async function show() {
   unreachable = false;
   sessionStorage.setItem("place", location.hash);
   closeMenu();
+  markHere();
+  main.setAttribute("aria-busy", "true");
   meanwhile = [];
   try {
     const view = await request("GET", place());
@@ -115,6 +117,7 @@ async function show() {
     cannot(error);
   }
   main.dataset.place = location.hash;
+  main.removeAttribute("aria-busy");
   mark();
   const missed = meanwhile;
   meanwhile = null;
@@ -131,6 +134,11 @@ function mark() {
   badge.textContent = waiting;
   menu.setAttribute("aria-label", waiting ? `Menu, ${waiting} in the inbox` : "Menu");
   document.title = `${waiting ? `(${waiting}) ` : ""}${title} · agent-worker`;
+  markHere();
+}
+
+/** In the list, where we are: at once, also if the view takes a while. */
+function markHere() {
   for (const link of side.querySelectorAll("a[href]")) {
     const here = whole(link.getAttribute("href")) === whole(location.hash) || (location.hash === "" && link.hash === "#/home");
     here ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
