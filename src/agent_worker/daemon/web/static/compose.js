@@ -90,7 +90,7 @@ export class Compose {
     if (!found || turn !== this.#asked) return;
     const parts = [];
     if (found.names.length) parts.push(`Wakes ${found.names.join(", ")}.`);
-    const unknown = found.unknown.filter((name) => name !== this.#begun());  // that one is being written
+    const unknown = found.unknown.filter((name) => this.list.hidden || name !== this.#begun());  // that one is being completed
     if (unknown.length) parts.push(`Not a member: ${unknown.join(", ")}.`);
     this.#say(parts.join(" ") || this.silent[0], found.names.length > 0);
   }
