@@ -129,3 +129,14 @@ async def test_a_broken_memory_file_does_not_stop_the_team(here: House) -> None:
     assert "on Mondays" in await document(here)
     with pytest.raises(AgentWorkerError):
         await here.do("doc_read", at="@duo", name="memory/bob.md")
+
+
+async def test_workspaces_that_come_and_go_are_not_remembered_for_ever(
+    here: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_worker.agents.publishing.REMEMBERED", 3)
+    await share(here, "on Mondays")
+    public, alice = here.runtime.public, (await here.read(stored.agents, name="alice"))[0]["id"]
+    for number in range(5):
+        await public.follow(here.runtime.registry.worker(alice), f"w_{number}")
+    assert public.remembered == 3

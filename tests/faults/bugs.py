@@ -1926,7 +1926,7 @@ BUGS = (
         Edit("HttpConnection.on_message_begin", "self._is_kept = False", "pass"),
         Edit(
             "HttpConnection.on_message_complete",
-            "not self._is_whole and self._parser.should_keep_alive()",
+            "not self.is_whole and self._parser.should_keep_alive()",
             "self._parser.should_keep_alive()",
         ),
     ),
@@ -1935,6 +1935,36 @@ BUGS = (
         "X9",
         "test_a_script_too_hard_to_be_read_may_run_anything_and_a_long_one_is_read",
         Edit("parsed", "len(source) <= SHORT or _is_quick(source)", "True"),
+    ),
+    bug(
+        "a connection on which something waits to be noticed is used again",
+        "M1",
+        "test_a_connection_on_which_something_waits_to_be_noticed_is_not_used",
+        Edit("ModelClient._idle_one", "connection.is_quiet", "True"),
+    ),
+    bug(
+        "an answer that was said to its end is lost with its connection",
+        "Q10",
+        "test_an_answer_that_was_said_to_its_end_is_whole_whatever_comes_behind",
+        Edit("ModelApi._hear", "if heard.stop is None:\n    raise", "raise"),
+    ),
+    bug(
+        "an error is forgotten when its words do not come",
+        "Q10",
+        "test_the_status_says_what_went_wrong_even_when_the_rest_does_not_come",
+        Edit("ModelAnswer.beginning", "suppress(ConnectionBroken, TimeoutError)", "suppress()"),
+    ),
+    bug(
+        "of an answer that was cut only what was told at its beginning is paid",
+        "Q10",
+        "test_what_was_heard_of_an_answer_that_was_cut_is_guessed_where_it_was_not_told",
+        Edit("usage_of", "not written or heard.stop is None", "not written"),
+    ),
+    bug(
+        "a call is made of an answer that could not be stored",
+        "Q5",
+        "test_Q5_nothing_is_made_of_an_answer_that_could_not_be_stored",
+        Edit("RunRecorder._reach_out", "await self._keeping", "pass"),
     ),
     bug(
         "a key with a line break in it writes headers of its own",

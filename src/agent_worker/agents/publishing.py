@@ -24,6 +24,7 @@ from agent_worker.workspaces.documents import Documents, LookAtCopies
 
 log = logging.getLogger(__name__)
 
+REMEMBERED = 1000  #: agents in workspaces, of whom it is known that nothing has changed
 _Stamp = tuple[tuple[str, int, int], ...]
 
 
@@ -32,9 +33,8 @@ class PublicMemory:
         self._database = database
         self._clock = clock
         self._copies = copies
-        self._seen: dict[
-            tuple[str, str], _Stamp
-        ] = {}  # by agent and workspace: what its files were when it was written
+        # By agent and workspace: what its files were when it was written. Who was looked at last stands last.
+        self._seen: dict[tuple[str, str], _Stamp] = {}
 
     async def follow(self, worker: AgentRuntime, workspace: str | None) -> None:
         """Look after a run of the agent in this workspace; costs a look at a folder when nothing has changed."""
@@ -43,7 +43,7 @@ class PublicMemory:
         stamp = await asyncio.to_thread(_stamp, worker.home)
         if self._seen.get((worker.agent, workspace or "")) != stamp:
             await self.publish(worker)
-            self._seen[worker.agent, workspace or ""] = stamp
+            self._note(worker.agent, workspace or "", stamp)
 
     async def publish(self, worker: AgentRuntime) -> None:
         """Bring the document up to date everywhere. It never fails what it is called after."""
@@ -56,9 +56,20 @@ class PublicMemory:
             for row in await database.read(workspace_rows.at_work_with, worker.agent):
                 workspace = await database.read(workspace_rows.get, row["id"])
                 await self._write(database, workspace, worker, entries)
-                self._seen[worker.agent, workspace["id"]] = stamp
+                self._note(worker.agent, workspace["id"], stamp)
         except (AgentWorkerError, OSError) as error:
             log.warning("what %s makes public could not be written: %s", worker.name, error)
+
+    @property
+    def remembered(self) -> int:
+        """In how many workspaces it is known, of some agent, that nothing has changed."""
+        return len(self._seen)
+
+    def _note(self, agent: str, workspace: str, stamp: _Stamp) -> None:
+        self._seen.pop((agent, workspace), None)
+        self._seen[agent, workspace] = stamp
+        while len(self._seen) > REMEMBERED:  # workspaces come and go
+            del self._seen[next(iter(self._seen))]
 
     async def _write(
         self, database: ProjectDatabase, workspace: Row, worker: AgentRuntime, entries: Sequence[MemoryEntry]
