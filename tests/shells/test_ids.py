@@ -72,8 +72,13 @@ def test_where_a_message_in_a_channel_went_is_told(terminal: Terminal) -> None:
     assert terminal.says("trace", nobody) == "it went to nobody: it calls on no member\n"
 
 
-@pytest.mark.parametrize("command", [("trace", "m_zzz"), ("explain", "r_zzz"), ("cancel", "i_zzz"), ("trace", "hello")])
-def test_an_id_that_nothing_has_is_an_error(terminal: Terminal, command: tuple[str, str]) -> None:
+_REVERT = ("agent", "revert", "alice", "--source", "r_zzz")
+
+
+@pytest.mark.parametrize(
+    "command", [("trace", "m_zzz"), ("explain", "r_zzz"), ("cancel", "i_zzz"), ("trace", "hello"), _REVERT]
+)
+def test_an_id_that_nothing_has_is_an_error(terminal: Terminal, command: tuple[str, ...]) -> None:
     done = terminal.run(*command)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"error: there is no {'message' if command[0] == 'trace' else ''}" in done.stderr

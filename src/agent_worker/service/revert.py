@@ -84,6 +84,8 @@ async def memory_revert(
         _, source = await service.holding(source, "run")
     id, at = agent_id(loaded, name), micros(_day(since)) if since is not None else None
     database = service.database(loaded)
+    if source is not None and not await database.read(run_rows.is_there, source):
+        raise NotFound(f"there is no run {source}", hint="agent-worker runs")
     named = await database.read(containment.since, id, at) if at is not None else [source or ""]
     runs, taken = await database.read(containment.tree, named), TakenBack([])
     if show:

@@ -18,6 +18,7 @@ from agent_worker.service.causes import Causes, causes_of
 from agent_worker.service.operation import operation
 from agent_worker.service.sent import Sent, saw, sent_in
 from agent_worker.service.service import Service
+from agent_worker.work import run_rows
 from agent_worker.workspaces import workspace_rows
 
 _REASON = 2000  # characters
@@ -124,7 +125,7 @@ async def run_refuse(service: Service, run: str, reason: str) -> bool:
 
 
 def _refuse(tx: Transaction, run: str, reason: str, *, now: int) -> bool:
-    if tx.one("select 1 as found from run where project = :project and id = :run", run=run) is None:
+    if not run_rows.is_there(tx, run):
         raise NotFound(f"there is no run {run}", hint="agent-worker runs")
     commands.refuse_answer(tx, run, reason=reason, now=now)
     return True

@@ -134,6 +134,10 @@ def keep_manifest(tx: Transaction, run: str, manifest: str, *, sent: str = "") -
     )
 
 
+def is_there(tx: Transaction, run: str) -> bool:
+    return tx.one("select 1 as found from run where project = :project and id = :run", run=run) is not None
+
+
 def manifest_of(tx: Transaction, run: str) -> Row:
     row = tx.one("select manifest, sent from run where project = :project and id = :run", run=run)
     assert row is not None
