@@ -474,6 +474,22 @@ async def test_an_answer_that_was_said_to_its_end_is_whole_whatever_comes_behind
     assert (reply.text, reply.usage.input, hurried.sink.lost) == ("Yes.", 100, [])
 
 
+@pytest.mark.parametrize("family", ["anthropic", "chat"])
+async def test_an_answer_that_told_why_it_ends_is_whole_though_its_last_event_is_lost(
+    bench: Bench, family: str
+) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        said = "".join(list(events_of(Answer("Yes."), PROTOCOLS[PATHS[family]], "m"))[:-1]).encode()
+        writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n%x\r\n%s\r\n" % (len(said), said))
+        writer.close()
+
+    async with serving(talk) as port:
+        api = ModelApi(bench.catalogue, Endpoint(base_url=f"http://127.0.0.1:{port}/v1", api_key="$TEST_KEY"))
+        reply = await api.reply(bench.turn(family), (), bench.sink)
+    assert (reply.text, reply.usage.input, bench.sink.lost) == ("Yes.", 100, [])
+
+
 # --- failures
 
 

@@ -1943,9 +1943,9 @@ BUGS = (
         Edit("ModelClient._idle_one", "connection.is_quiet", "True"),
     ),
     bug(
-        "an answer that was said to its end is lost with its connection",
+        "an answer that told why it ends is lost with its connection",
         "Q10",
-        "test_an_answer_that_was_said_to_its_end_is_whole_whatever_comes_behind",
+        "test_an_answer_that_told_why_it_ends_is_whole_though_its_last_event_is_lost",
         Edit("ModelApi._hear", "if heard.stop is None:\n    raise", "raise"),
     ),
     bug(
