@@ -117,6 +117,20 @@ def test_an_agent_is_made_with_a_few_words(guest: Visit) -> None:
     page.locator(".rows .msg[data-who=mia]").wait_for()
 
 
+def test_a_quick_agent_is_made_and_becomes_a_lasting_one(guest: Visit) -> None:
+    page, file = guest.open(guest.place("new/agent")), guest.daemon.project / ".agents" / "zoe.yaml"
+    form = page.get_by_role("form", name="New agent")
+    form.get_by_label("Name").fill("zoe")
+    form.get_by_label("It uses").select_option("mock")
+    form.get_by_role("button", name="Only a quick one").click()
+    page.get_by_role("heading", name="zoe").wait_for()
+    assert not file.exists()
+    page.locator("details.menu > summary").click()
+    page.get_by_role("button", name="Make it a lasting agent").click()
+    page.get_by_role("link", name="Edit its file").wait_for()
+    assert file.exists()
+
+
 def test_a_new_workflow_begins_with_agents_that_there_are(guest: Visit) -> None:
     page = guest.open(guest.place("new/workflow"))
     box = page.get_by_role("textbox", name="Text of")

@@ -61,6 +61,8 @@ def test_who_scrolls_up_stays_there_and_is_told_of_new_messages(small: Visit) ->
     page.locator(".log").hover()
     page.mouse.wheel(0, -900)
     page.get_by_role("button", name="To the newest").wait_for()
+    seen_through = "(e) => getComputedStyle(e).backgroundColor === 'rgba(0, 0, 0, 0)'"
+    assert not page.locator(".jump").evaluate(seen_through)
     top = page.evaluate("document.querySelector('.log').scrollTop")
     say(small.daemon, "@ann question 2", to="@away")
     page.get_by_role("button", name="New messages").wait_for()

@@ -91,6 +91,17 @@ def test_a_question_is_put_to_the_vote_there(guest: Visit) -> None:
     page.locator(".card .won", has_text="good day").wait_for()
 
 
+def test_a_vote_is_cancelled_with_a_reason(guest: Visit) -> None:
+    asked = {"question": "Red or blue?", "options": ["red", "blue"], "voters": ["user"]}
+    guest.daemon.do("POST", "/proposals", at="@greet", **asked)
+    page = guest.open(guest.workspace("greet", tab="decisions"))
+    card = page.locator(".card", has_text="Red or blue?")
+    card.get_by_text("Cancel the vote").click()
+    card.get_by_label("Why").fill("nobody cares")
+    card.get_by_role("button", name="Cancel it").click()
+    page.locator(".card.cancelled", has_text="nobody cares").wait_for()
+
+
 def test_what_somebody_else_saved_is_shown_as_a_difference_and_saving_again_goes_on(guest: Visit) -> None:
     page, file = guest.open(guest.place("file/.agents%2Falice.yaml")), guest.daemon.project / ".agents" / "alice.yaml"
     before = file.read_text()

@@ -229,9 +229,26 @@ def _more(who: AgentView, project: str | None) -> Html:
         h("a", "What it may do", href=approvals, class_="button quiet"),
         afresh,
         *export_buttons(who.name, project),
+        None if who.file else _keep(who.name, project),
         _delete(who.name, project, has_files=True) if who.file else None,
     ]
     return h("details", h("summary", "More"), h("div", rest, class_="choices"), class_="menu", data_key="manage")
+
+
+def _keep(name: str, project: str | None) -> Html:
+    """Makes a quick agent a lasting one."""
+    return form(
+        "POST /agents",
+        button(
+            "Make it a lasting agent", class_="quiet", title="writes its file; everything that was said to it stays"
+        ),
+        label=f"Make {name} a lasting agent",
+        class_="inline",
+        then=link("agent", name, project=project),
+        name=name,
+        origin=name,
+        project=project,
+    )
 
 
 def _delete(name: str, project: str | None, *, has_files: bool) -> Html:

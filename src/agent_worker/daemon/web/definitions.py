@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import PurePath
 from urllib.parse import urlencode
 
@@ -95,12 +96,17 @@ def _new_agent(project: str | None, model: str) -> Html:
             ),
         ),
         h("label", "Who it is told to be", h("span", "its system prompt", class_="less"), who),
-        h("span", button("Create"), h("a", "Not now", href="#/home", class_="less"), class_="buttons"),
+        h("span", button("Create"), _quick(), h("a", "Not now", href="#/home", class_="less"), class_="buttons"),
         label="New agent",
         class_="make",
         then=_with_name("agent", project),
         project=project,
     )
+
+
+def _quick() -> Html:
+    told = "It has no file: it and everything it said end with the daemon"
+    return button("Only a quick one", class_="quiet", title=told, data_with=json.dumps({"lasting": False}))
 
 
 def _with_name(kind: str, project: str | None) -> str:

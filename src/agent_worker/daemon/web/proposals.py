@@ -87,6 +87,7 @@ def card(view: ProposalView, at: str, project: str | None) -> Html:
         h("p", view.question, class_="question"),
         h("ul", [_option(view, option, mine, may_vote, at, project) for option in view.tally], class_="options"),
         h("p", _stands(view), class_="less"),
+        _cancel(view, at, project) if view.state == "open" else None,
         _veto(view, at, project) if view.veto and view.state == "open" else None,
         src=source("proposal", at=at, number=view.number, project=project),
         on="vote,decision",
@@ -126,6 +127,23 @@ def _stands(view: ProposalView) -> Html | str:
         return view.result
     late = f"Not voted: {', '.join(map(shown_name, view.missing))}." if view.missing else "Everybody has voted."
     return h("span", f"{late} Open until ", when(view.expires_at, day=True), ".")
+
+
+def _cancel(view: ProposalView, at: str, project: str | None) -> Html:
+    return h(
+        "details",
+        h("summary", "Cancel the vote"),
+        form(
+            f"DELETE /proposals/{view.number}",
+            h("input", name="reason", maxlength=500, placeholder="why, if you like", aria_label="Why"),
+            button("Cancel it", class_="quiet"),
+            label=f"Cancel proposal {view.number}",
+            class_="inline",
+            at=at,
+            project=project,
+        ),
+        data_key="cancel",
+    )
 
 
 def _veto(view: ProposalView, at: str, project: str | None) -> Html:
