@@ -18,13 +18,14 @@ from tests.database.lossy import Loses, LossyWire
 from tests.database.test_contract import accept, tell
 from tests.hosts.wire import open_wire
 from tests.needs import skip_without
-from tests.patience import eventually, until
+from tests.patience import PATIENCE, eventually, until
 from tests.postgresql import Cluster, open_cluster, programs
 
 from agent_worker.core import failpoints
 from agent_worker.core.errors import BadInput, NotStored, Refused, StorageFault, Unreachable
 from agent_worker.core.events import Bus
 from agent_worker.database import postgres, postgres_trips
+from agent_worker.database.database import Row, Transaction, WholeTransaction
 from agent_worker.database.migrations import versions
 from agent_worker.database.postgres import PostgresDatabase
 from agent_worker.database.postgres_look import look_at
@@ -218,6 +219,57 @@ async def test_what_the_server_does_not_answer_is_told_as_an_error_of_ours(
     assert caught.value.hint == "agent-worker doctor"
     cluster.run("alter table mislaid rename to message", at=database._url)
     assert await project.read(lambda tx: tx.all("select 1 from message where project = :project")) == []
+
+
+async def test_a_look_of_one_trip_is_a_transaction_that_nobody_begins(
+    cluster: Cluster, database: PostgresDatabase
+) -> None:
+    how = "select current_setting('transaction_isolation') as level, current_setting('transaction_read_only') as ro"
+
+    def in_one(tx: WholeTransaction) -> list[Row]:
+        asked = [tx.all_soon(f"{how}, now() as began, {n} as n") for n in range(2)]
+        return [row for each in asked for row in each()]
+
+    for _ in range(2):  # begun as a transaction, and without
+        one, other = await database.read(in_one)
+        assert (one["level"], one["ro"]) == ("repeatable read", "on")
+        assert one["began"] == other["began"]
+    (session,) = database._reading
+    asked = "select query like 'select current_setting%%' from pg_stat_activity where pid = %s"
+    assert cluster.run(asked, session.info.backend_pid) == [(True,)], "nothing came after it"
+
+
+async def test_a_look_that_takes_a_second_trip_this_time_sees_one_moment_all_the_same(
+    database: PostgresDatabase,
+) -> None:
+    project, loop = database.of(await new_project(database)), asyncio.get_running_loop()
+
+    async def write(key: str) -> None:
+        await project.write(accept, key)
+
+    def look(tx: Transaction, *keys: str) -> list[int]:
+        seen = [len(stored.accepted(tx))]
+        for key in keys:
+            asyncio.run_coroutine_threadsafe(write(f"{key} after {seen}"), loop).result(PATIENCE)
+            seen.append(len(stored.accepted(tx)))
+        return seen
+
+    assert [await project.read(look) for _ in range(2)] == [[0], [0]]
+    assert await project.read(look, "one", "two") == [1, 1, 1], "what it saw in its first try was another moment"
+    assert await project.read(look) == [3]
+
+
+async def test_a_look_that_writes_this_time_cannot(database: PostgresDatabase) -> None:
+    database._patience = 0.0
+    project = database.of(await new_project(database))
+
+    def look(tx: Transaction, *, sly: bool) -> int:
+        return len(accept(tx, "sly") if sly else stored.accepted(tx))
+
+    assert [await project.read(look, sly=False) for _ in range(2)] == [0, 0]
+    with pytest.raises(Unreachable, match="read-only"):
+        await project.read(look, sly=True)
+    assert await project.read(look, sly=False) == 0
 
 
 async def test_several_hosts_begin_on_an_empty_database_at_once(cluster: Cluster) -> None:

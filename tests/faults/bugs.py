@@ -2527,6 +2527,46 @@ BUGS = (
         Edit("EventFeed.missing", "self._ahead.update(own)", "self.told = before"),
     ),
     bug(
+        "a look of two moments is one without a transaction",
+        "H8",
+        "test_a_look_that_takes_a_second_trip_this_time_sees_one_moment_all_the_same",
+        Edit("PostgresTransaction._go", "raise SecondTrip", "pass"),
+    ),
+    bug(
+        "a look without a transaction may write",
+        "H8",
+        "test_a_look_that_writes_this_time_cannot",
+        Inside("READ", "'default_transaction_read_only', 'on'", "'default_transaction_read_only', 'off'"),
+    ),
+    bug(
+        "a host that could not take part in a team never does",
+        "H4",
+        "test_H4_a_host_that_could_not_take_part_in_a_team_does_when_the_server_is_back",
+        Edit(
+            "SharedWork._join_row",
+            "raise",
+            "log.warning('%s is not worked on here', workspace['id'])",
+        ),
+    ),
+    bug(
+        "what is undone of a start is undone a second time",
+        "H4",
+        "test_H4_a_team_that_was_being_started_when_the_server_went_away_can_be_started_when_it_is_back",
+        Edit("Undoings.finish", "await self._once(undo)", "pass"),
+    ),
+    bug(
+        "what an agent says on another host is not in the logs of this one",
+        "H8",
+        "test_what_an_agent_says_on_one_host_is_in_the_logs_of_all",
+        Edit("LogFiles.__init__", "[Ended] if shared else []", "[]"),
+    ),
+    bug(
+        "what was said last in a team that another host ends is not in the logs of this one",
+        "H8",
+        "test_what_was_said_last_in_a_team_is_in_the_logs_of_all",
+        Edit("SharedWork._ended", "await self._service.runtime.log_files.flush()", ""),
+    ),
+    bug(
         "a host runs an agent whose folder it does not see",
         "H1",
         "test_a_host_that_does_not_see_the_folder_that_others_see_leaves_the_agent_to_them_and_says_so",

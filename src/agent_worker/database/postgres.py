@@ -15,7 +15,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from types import CodeType
 from typing import Concatenate, ParamSpec, TypeVar
 
 import psycopg
@@ -33,6 +35,7 @@ from agent_worker.database.postgres_session import (
     WRITE,
     Connection,
     PostgresTransaction,
+    SecondTrip,
     connect,
     place_of,
     prepare,
@@ -69,6 +72,9 @@ class PostgresProject(ProjectDatabase):
         super().__init__(database, project)
         self._postgres = database
 
+    async def read(self, query: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._postgres._look(query, lambda tx: query(tx.of(self.project), *args, **kwargs))
+
     def write(
         self, change: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> asyncio.Future[T]:
@@ -100,6 +106,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         self._feed = EventFeed()
         self._forgot = 0  # and what that was when the oldest went
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
+        self._in_one_trip: dict[CodeType, bool] = {}  # whether a query took one trip, each time so far
         self._local = threading.local()
         self._reading: list[Connection] = []
 
@@ -125,10 +132,11 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
     async def read(
         self, query: Callable[Concatenate[PostgresTransaction, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
+        return await self._look(query, lambda transaction: query(transaction, *args, **kwargs))
+
+    async def _look(self, known_by: Callable[..., object], query: Callable[[PostgresTransaction], T]) -> T:
         self._check_open()
-        return await self._loop.run_in_executor(
-            self._readers, lambda: self._query(lambda transaction: query(transaction, *args, **kwargs))
-        )
+        return await self._loop.run_in_executor(self._readers, self._query, query, _code_of(known_by))
 
     async def back_up(self, target: Path, files: Mapping[str, bytes] | None = None) -> None:
         raise Refused(f"the daemon's state is at {self.place}, which makes its own backups", hint=DUMP)
@@ -144,11 +152,11 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
 
     # --- readers ------------------------------------------------------------------------------------------
 
-    def _query(self, query: Callable[[PostgresTransaction], T]) -> T:
+    def _query(self, query: Callable[[PostgresTransaction], T], code: CodeType | None) -> T:
         began = time.monotonic()
         for pause in _pauses():
             try:
-                return self._asked(query)
+                return self._asked(query, code)
             except psycopg.Error as error:
                 self._drop_reader()
                 if not _is_passing(error):
@@ -156,14 +164,23 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
                 self._wait_or_refuse(error, pause, began)
         raise AssertionError  # pauses have no end
 
-    def _asked(self, query: Callable[[PostgresTransaction], T]) -> T:
+    def _asked(self, query: Callable[[PostgresTransaction], T], code: CodeType | None) -> T:
+        """Ask it in a transaction; without one where the same function needed a single trip so far."""
+        if code is not None and self._in_one_trip.get(code):
+            try:
+                return self._asked_once(query, code, one_trip=True)
+            except SecondTrip:
+                self._in_one_trip[code] = False  # not this time: it is not tried again
+        return self._asked_once(query, code, one_trip=False)
+
+    def _asked_once(self, query: Callable[[PostgresTransaction], T], code: CodeType | None, *, one_trip: bool) -> T:
         transaction: PostgresTransaction | None = getattr(self._local, "transaction", None)
         if transaction is None:
             transaction = PostgresTransaction(connect(self._url), here=self.here, settings=READ, ending=self._ending)
             self._local.transaction = transaction
             self._reading.append(transaction.connection)
         transaction.begin_change()
-        transaction.begin_read()
+        transaction.begin_read(one_trip=one_trip)
         try:
             found = query(transaction)
             transaction.settle()
@@ -173,6 +190,8 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
             transaction.roll_back()
             raise
         self.trouble = ""
+        if code is not None:
+            self._in_one_trip.setdefault(code, transaction.trips <= 1)
         transaction.let_go()
         return found
 
@@ -433,6 +452,13 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         if error.sqlstate == "53100":
             return DiskFull("the disk of PostgreSQL is full: nothing was stored", hint="free some space on its machine")
         return _not_stored(error, deed)
+
+
+def _code_of(query: Callable[..., object]) -> CodeType | None:
+    """By which a query is known again, also one that is made anew each time."""
+    while isinstance(query, partial):
+        query = query.func
+    return getattr(query, "__code__", None)
 
 
 def _is_passing(error: psycopg.Error) -> bool:

@@ -47,7 +47,9 @@ SIGNAL = """select set_config('idle_in_transaction_session_timeout', '3s', :loca
 set_config('lock_timeout', '3s', :local), set_config('statement_timeout', '5s', :local),
 set_config('synchronous_commit', 'off', :local)"""
 READ = """select set_config('idle_in_transaction_session_timeout', '30s', :local),
-set_config('statement_timeout', '60s', :local)"""
+set_config('statement_timeout', '60s', :local),
+set_config('default_transaction_isolation', 'repeatable read', :local),
+set_config('default_transaction_read_only', 'on', :local)"""
 
 
 class _Whole(Loader):
@@ -55,6 +57,10 @@ class _Whole(Loader):
 
     def load(self, data: Buffer) -> int:
         return int(bytes(data))
+
+
+class SecondTrip(Exception):
+    """Raised in a look that was said to take one trip, and takes another: it has to begin anew, as a transaction."""
 
 
 class HeldElsewhere(psycopg.OperationalError):
@@ -158,6 +164,8 @@ class PostgresTransaction(StoredTransaction):
         self.connection = connection
         self._trips = Trips(connection, ending=ending)
         self._begun: Statement | None = None
+        self._is_bare = False  # a look without `begin`
+        self.trips = 0  #: that the look under way has taken
         self._settings = settings if connection.prepare_threshold is None else ""  # else the session keeps them
         if settings and not self._settings:
             with _closed_unless_used(connection):
@@ -175,8 +183,14 @@ class PostgresTransaction(StoredTransaction):
     def begin_signal(self) -> None:
         self._begin("begin")
 
-    def begin_read(self) -> None:
-        self._begin("begin isolation level repeatable read read only")
+    def begin_read(self, *, one_trip: bool = False) -> None:
+        """`one_trip`: what is sent together is one transaction by itself, so nothing has to begin or end it.
+
+        It is as readers' sessions say: REPEATABLE READ and READ ONLY. Behind a pooler a session says nothing.
+        """
+        self.trips, self._is_bare = 0, one_trip and not self._settings
+        if not self._is_bare:
+            self._begin("begin isolation level repeatable read read only")
 
     def _begin(self, how: str) -> None:
         self._control(how)
@@ -197,11 +211,15 @@ class PostgresTransaction(StoredTransaction):
     def roll_back(self) -> None:
         """Whatever was not sent yet is forgotten."""
         self._trips.forget()
+        if self._is_bare:
+            return
         self._control("rollback")
         self._trips.go()
 
     def let_go(self) -> None:
         """End a look at the database: nobody waits for that."""
+        if self._is_bare:
+            return
         self._control("rollback")
         self._trips.leave()
 
@@ -220,6 +238,13 @@ class PostgresTransaction(StoredTransaction):
 
     def settle(self) -> None:
         """Wait for everything that was not waited for."""
+        if self._trips.is_due:
+            self._go()
+
+    def _go(self) -> None:
+        if self._is_bare and self.trips:
+            raise SecondTrip
+        self.trips += 1
         self._trips.go()
 
     def send(self, sql: str, values: dict[str, Any]) -> Statement:
@@ -229,7 +254,7 @@ class PostgresTransaction(StoredTransaction):
 
     def counted(self, sql: str, values: dict[str, Any]) -> int:
         sent = self.send(sql, values)
-        self._trips.go()
+        self._go()
         return sent.changed
 
     def rows(self, sql: str, values: dict[str, Any]) -> list[Row]:
@@ -241,7 +266,7 @@ class PostgresTransaction(StoredTransaction):
 
     def _found(self, sent: Statement) -> list[Row]:
         if sent.result is None:
-            self._trips.go()
+            self._go()
         names = self._trips.columns(sent)
         return [dict(zip(names, row, strict=True)) for row in self._trips.rows(sent)]
 

@@ -77,6 +77,11 @@ class Trips:
         self._waiting.append(sent)
         return sent
 
+    @property
+    def is_due(self) -> bool:
+        """Whether anything was added that is not made yet."""
+        return bool(self._waiting)
+
     def forget(self) -> None:
         """What was added is not to be made."""
         self._waiting.clear()
