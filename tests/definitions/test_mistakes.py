@@ -64,6 +64,18 @@ def test_a_mistake_in_an_agent_is_told_with_what_to_write(root: Path, text: str,
     assert expected in problem
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("name: bob\n", "2:7: name: bob is taken by .agents/bob.yaml"),
+        ("context: { dir: .agents/bob/ }\n", "2:17: context.dir: is, or overlaps, the folder of agent bob"),
+    ],
+)
+def test_what_another_file_has_already_is_told_where_it_is_written(root: Path, text: str, expected: str) -> None:
+    (problem,) = told(root, ".agents/zed.yaml", AGENT + text)
+    assert problem.startswith(f".agents/zed.yaml:{expected}")
+
+
 def test_an_unknown_provider_is_told_where_it_is_named(root: Path) -> None:
     text = "model: gpt\nprompt: { system: x }\nprovider: opnai\n"
     assert told(root, ".agents/zed.yaml", text) == [

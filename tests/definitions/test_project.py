@@ -112,7 +112,7 @@ def test_M14_two_files_cannot_have_one_name(root: Path) -> None:
     write(root, ".agents/other.yaml", f"{MOCK}name: ALICE\n")
     project = load_project(root)
     assert "ALICE" not in project.agents
-    assert told(project) == [".agents/other.yaml:1:1: name: ALICE is taken by .agents/alice.yaml (choose another name)"]
+    assert told(project) == [".agents/other.yaml:2:7: name: ALICE is taken by .agents/alice.yaml (choose another name)"]
 
 
 def test_F10_the_folder_of_another_agent_is_refused_to_the_one_who_asks(root: Path) -> None:

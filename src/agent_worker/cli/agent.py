@@ -131,7 +131,7 @@ def _tell_definition(found: dict[str, Any]) -> None:
         echo(f"  {clean(key)}: {clean(', '.join(value) if isinstance(value, list) else str(value))}")
     echo(f"  works in: {clean(', '.join(found['works_in'])) or 'no workflow at the moment'}")
     if kept := found["keeps"]:
-        memories = ", ".join(f"{count} {_FILES.get(file, file)}" for file, count in kept["memories"].items())
+        memories = ", ".join(f"{count} {_FILES.get(file, f'in {file}')}" for file, count in kept["memories"].items())
         echo(f"  remembers: {clean(memories) or 'nothing yet'}")
         echo(f"  notes: {kept['notes']}\n  todos: {kept['todos']} open, {kept['done']} done")
     _tell_learned(found["learned"])

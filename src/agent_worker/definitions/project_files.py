@@ -405,7 +405,11 @@ class _Look:
         return shown(file, self._root)
 
     def _note(self, file: Path, field: str, message: str, *, hint: str = "") -> None:
-        self._problems.append(Problem(self._shown(file), 1, 1, field, message, hint))
+        source = Source(self._shown(file), None)
+        if field and file.name not in PROJECT_FILES:  # there, a key of this name may be another's
+            with suppress(DefinitionError):
+                source = read_source(file, shown_as=self._shown(file))
+        self._problems.append(source.problem(field.split(".") if field else (), message, hint=hint))
 
 
 def _without(value: Any, left_out: Collection[tuple[str, str]], of: str) -> Any:

@@ -30,6 +30,7 @@ _CONSTANTS = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
 }
+_LINES = pattern(r"\r\n|[\n\r\x85\u2028\u2029]")  # as the parser counts them
 _CONFLICT = pattern(r"(?:<{7}|={7}|>{7})(?: .*)?")  # what Git leaves in a file that it could not merge
 _TEXT_TAG = "tag:yaml.org,2002:str"
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same events, in C where it was built
@@ -112,7 +113,7 @@ def _refused(file: str, message: str, *, hint: str = "") -> DefinitionError:
 
 
 def _syntax_problem(text: str, file: str, error: yaml.MarkedYAMLError) -> Problem:
-    lines = text.splitlines() or [""]
+    lines = _LINES.split(text)
     for number, each in enumerate(lines, start=1):
         if _CONFLICT.fullmatch(each):
             hint = "keep one of the two versions, and remove the lines with <<<<<<<, ======= and >>>>>>>"
