@@ -30,14 +30,14 @@ async def team(tmp_path: Path) -> AsyncIterator[Team]:
 class Visitor:
     """Wants a place, and keeps it until it is told to go."""
 
-    def __init__(self, slots: Slots, worker: AgentRuntime | None) -> None:
-        self._slots, self._worker = slots, worker
+    def __init__(self, slots: Slots, worker: AgentRuntime, *, alone: bool = False) -> None:
+        self._slots, self._worker, self._alone = slots, worker, alone
         self.inside = asyncio.Event()
         self._go = asyncio.Event()
         self._task = asyncio.create_task(self._stay())
 
     async def _stay(self) -> None:
-        async with self._slots.one(self._worker) if self._worker else self._slots.all():
+        async with self._slots.all(self._worker) if self._alone else self._slots.one(self._worker):
             self.inside.set()
             await self._go.wait()
 
@@ -68,17 +68,19 @@ async def test_Q3_two_that_want_to_run_alone_do_so_one_after_the_other(team: Tea
     slots = Slots(runs=3)
     running = [Visitor(slots, worker) for _ in range(2)]
     await settle()
-    alone = [Visitor(slots, None) for _ in range(2)]
+    alone = [Visitor(slots, worker, alone=True) for _ in range(2)]
     for each in running:
         await settle()
         assert not any(each.inside.is_set() for each in alone)
         await each.leave()
     await settle()
     assert [each.inside.is_set() for each in alone] == [True, False]
+    assert slots.all_taken(worker) == "alice works alone for now, because the daemon has died during that work before"
     await alone[0].leave()
     await settle()
     assert alone[1].inside.is_set()
     await alone[1].leave()
+    assert slots.all_taken(worker) == ""
 
 
 class Diarist:

@@ -303,7 +303,7 @@ BUGS = (
         "the last try of a suspect is made beside others",
         "Q3",
         "test_Q3_the_last_try_of_a_suspect_waits_for_those_who_run_and_lets_nobody_run_beside_it",
-        Edit("Loop._next", "async with self._loop_context.slots.all(): ...", "if True: ..."),
+        Edit("Loop._next", "async with self._loop_context.slots.all(worker): ...", "if True: ..."),
     ),
     bug(
         "a gate that closed while a loop waited for its place is not looked at",

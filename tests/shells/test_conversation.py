@@ -55,7 +55,7 @@ def test_in_a_pipe_each_wait_for_the_next_try_is_told_beside_the_answer(terminal
     who = agent(terminal, "shaky", {"fail": "overloaded"}, {"say": "at last"})
     done = terminal.run("ask", who, "hello")
     assert done.stdout == "at last\n"
-    assert done.stderr == "shaky waits: a failure (overloaded), as the script says: again in 1 s\n"
+    assert done.stderr == "shaky tries again in 1 s: a failure (overloaded), as the script says\n"
 
 
 def test_who_works_is_seen_and_for_how_long(terminal: Terminal) -> None:
@@ -73,7 +73,7 @@ def test_an_answer_is_drawn_once_and_apart_from_what_was_said_on_the_way(termina
         assert screen.ends() == 0
     assert [line for line in screen.stays.splitlines() if line] == [
         "→ todo_add",
-        "↻ a failure (overloaded), as the script says: again in 1 s",
+        "↻ again in 1 s: a failure (overloaded), as the script says",
         "Result",
         "• it is done",
     ]

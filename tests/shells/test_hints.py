@@ -90,6 +90,15 @@ NEARLY = {
     "export alice md": "export alice --format md",
     "export md alice": "export --format md alice",
     "settings runs_at_onc": "settings runs_at_once",
+    "agent memory alice delete key": "agent memory alice forget key",
+    "agent memory alice rm key": "agent memory alice forget key",
+    "agent memory alice show key": "agent memory alice get key",
+    "agent memory alice add key value": "agent memory alice set key value",
+    "agent todo alice remove 1": "agent todo alice done 1",
+    "agent notes alice read x.md": "agent notes alice x.md",
+    "agent soul alice history": "agent soul alice log",
+    "schedule alice rm": "schedule alice clear",
+    "settings quiet": "settings quiet_moment",
     "schedule alice 5m": "schedule alice set 5m",
     "schedule 5m alice": "schedule alice set 5m",
 }
@@ -289,6 +298,15 @@ SITUATIONS = [
     ([], "agent edit alice name=zed"),
     ([], "agent delete nobody"),
     ([], "help run"),
+    ([], "schedule rm alice"),
+    ([], "agent notes alice show"),
+    ([], "agent soul alice set role=x"),
+    ([], "stop all"),
+    ([], "explain alice"),
+    ([], "trace alice"),
+    ([], "cancel alice"),
+    ([["start", "review", "--background"]], "send @bob hello"),
+    ([["start", "review", "--background"]], "ask @alice hello"),
 ]
 
 

@@ -233,10 +233,20 @@ def test_an_edit_changes_its_keys_and_nothing_else(daemon: Served, alice_file: P
     )
 
 
+def test_a_key_within_another_is_set_and_removed_beside_its_neighbours(daemon: Served, alice_file: Path) -> None:
+    daemon.do("PATCH", "/agents/ann", changes={"soul.role": "judge", "soul.style": "short", "limits.usd_per_day": 3})
+    assert alice_file.read_text().endswith("soul:\n  role: judge\n  style: short\nlimits:\n  usd_per_day: 3\n")
+    daemon.do("PATCH", "/agents/ann", changes={"soul.style": None, "limits.usd_per_day": None})
+    assert "judge" in alice_file.read_text()
+    assert "short" not in alice_file.read_text()
+    assert "limits" not in alice_file.read_text()
+
+
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
         ({"modle": "x"}, "modle"),
+        ({"model.name": "x"}, "set all of it: model=…"),
         ({"max_steps": "many"}, "max_steps"),
         ({"prompt": {"system_file": "../../secret.md"}}, "system_file"),
         ({"name": "bob"}, "cannot be changed"),

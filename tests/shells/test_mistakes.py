@@ -38,6 +38,23 @@ MISTAKES = {
     "key ls": ("there is no command 'ls' in agent-worker key", "agent-worker key list"),
     "inbox show 1": ("there is no command 'show' in agent-worker inbox", "agent-worker inbox (it shows everything)"),
     "inbox rm 1": ("there is no command 'rm' in agent-worker inbox", "agent-worker inbox dismiss 1"),
+    "agent rename alice zed": ("an agent keeps its name and its files", "agent-worker agent create --help"),
+    "service uninstall": ("there is no command 'uninstall' in agent-worker service", "agent-worker service remove"),
+    "proposal close 1": ("there is no command 'close' in agent-worker proposal", "agent-worker proposal cancel 1"),
+    "db move": ("there is no command 'move' in agent-worker db", "agent-worker db migrate"),
+    "stop --all review": (
+        "--all stops the daemon and everything in it",
+        "to stop review alone: agent-worker stop review",
+    ),
+    "proposal create @review x? --minutes -x": (
+        "invalid value for '--minutes': '-x' is not a number: agent-worker proposal create [@WORKFLOW] QUESTION",
+        "agent-worker proposal create --help",
+    ),
+    "proposal create @review 'tabs or spaces, what do we take?' --options tabs,spaces --tie-break creator": (
+        "agent-worker proposal create has no option --options",
+        "did you mean: agent-worker proposal create @review 'tabs or spaces, what do we take?' --option tabs,spaces "
+        "--tie-break creator",
+    ),
     "edit alice": ("there is no command 'edit'", "agent-worker agent edit alice"),
     "ls --foo": ("agent-worker ls has no option --foo", "agent-worker ls --help"),
     "ls --jsno": ("agent-worker ls has no option --jsno", "did you mean: agent-worker ls --json"),

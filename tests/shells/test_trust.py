@@ -99,6 +99,25 @@ async def test_on_a_terminal_it_is_asked_and_no_is_no(lone: Terminal, server: Mo
     assert "All is well." in seen
 
 
+async def test_an_answer_that_is_neither_is_asked_for_again_and_ctrl_c_says_that_nothing_was_done(
+    lone: Terminal, server: ModelServer
+) -> None:
+    def interrupted() -> tuple[int, str]:
+        with lone.on_screen("ask", "alice", "hello") as screen:
+            screen.sees("Allow it, as it is now? [y/N]: ")
+            screen.types("maybe")
+            screen.sees("[y/N]: ", times=2)
+            screen.interrupts()
+            return screen.ends(), screen.shown
+
+    code, seen = await asyncio.to_thread(interrupted)
+    assert (code, seen.endswith("\nnothing was done\n"), "Error" in seen) == (130, True, False), seen
+    assert "please answer y or n" in seen
+    code, seen = await asyncio.to_thread(typed, lone, "n", "agent", "delete", "alice")
+    assert (code, "alice was not deleted" in seen) == (2, True)
+    assert server.requests == []
+
+
 async def test_agents_of_a_request_are_approved_with_it_and_nobody_else_is(lone: Terminal) -> None:
     def serve(**more: object) -> Any:
         agents = {"ann": {"backend": "mock", "skills": ["tips"]}}

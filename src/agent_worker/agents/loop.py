@@ -102,7 +102,7 @@ class Loop:
                 done = await self._take_and_do()
             if isinstance(done, Suspect):
                 # Whoever runs when the process dies is blamed for it. The last try is made by itself.
-                async with self._loop_context.slots.all():
+                async with self._loop_context.slots.all(worker):
                     done = await self._take_and_do(alone=True)
         assert not isinstance(done, Suspect)
         return done

@@ -18,11 +18,14 @@ class Slots:
         self._count = runs
         self._runs = asyncio.Semaphore(runs)
         self._one_for_all = asyncio.Lock()
+        self._alone = ""  # whose run must be the only one
         self._programs_count = programs
         self._programs = asyncio.Semaphore(programs)
 
     def all_taken(self, worker: AgentRuntime) -> str:
         """Why a worker would have to wait for a slot, as a sentence; empty when there is one."""
+        if self._alone and self._runs.locked():
+            return f"{self._alone} works alone for now, because the daemon has died during that work before"
         if worker.is_program and self._programs.locked():
             return f"the limit of {plural(self._programs_count, 'coding program')} at once is reached"
         return f"the limit of {plural(self._count, 'run')} at once is reached" if self._runs.locked() else ""
@@ -34,10 +37,14 @@ class Slots:
             yield
 
     @asynccontextmanager
-    async def all(self) -> AsyncIterator[None]:
-        """Take every slot: nobody else runs meanwhile."""
+    async def all(self, worker: AgentRuntime) -> AsyncIterator[None]:
+        """Take every slot for this one: nobody else runs meanwhile."""
         async with AsyncExitStack() as held:
             await held.enter_async_context(self._one_for_all)  # two of these would wait for each other
-            for _ in range(self._count):
-                await held.enter_async_context(self._runs)
-            yield
+            self._alone = worker.name
+            try:
+                for _ in range(self._count):
+                    await held.enter_async_context(self._runs)
+                yield
+            finally:
+                self._alone = ""

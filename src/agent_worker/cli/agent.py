@@ -13,9 +13,20 @@ from agent_worker.cli.agent_memory import memory, notes, release, revert, todo
 from agent_worker.cli.approval import can_ask
 from agent_worker.cli.call import addresses, agents, call, here, part
 from agent_worker.cli.choice import chosen_for_one
-from agent_worker.cli.output import ago, as_json_option, echo, paint_state, tell, tell_json, tell_table, usd, waits
+from agent_worker.cli.output import (
+    ago,
+    agreed,
+    as_json_option,
+    echo,
+    paint_state,
+    tell,
+    tell_json,
+    tell_table,
+    usd,
+    waits,
+)
 from agent_worker.cli.soul import soul
-from agent_worker.core.errors import BadInput
+from agent_worker.core.errors import BadInput, Refused
 from agent_worker.core.states import told
 from agent_worker.core.text import clean, plural
 
@@ -180,10 +191,11 @@ def edit(name: str, settings: tuple[str, ...], as_json: bool) -> None:
 
     \b
     agent-worker agent edit alice model=anthropic/claude-sonnet-5-5 max_steps=30
-    agent-worker agent edit alice limits='{usd_per_day: 5}' schedule=     (an empty value removes the key)
+    agent-worker agent edit alice soul.role=reviewer limits.usd_per_day=5
+    agent-worker agent edit alice schedule=     (an empty value removes the key)
     """
     if settings:
-        changes = dict(_setting(each) for each in settings)
+        changes = dict(_setting(name, each) for each in settings)
         call("PATCH", f"/agents/{part(name)}", changes=changes, project=here())
         return tell("saved", as_json, agent=name, problems=[])
     found = call("GET", f"/agents/{part(name)}", project=here())
@@ -199,12 +211,12 @@ def edit(name: str, settings: tuple[str, ...], as_json: bool) -> None:
     tell(told, as_json, agent=name, problems=problems)
 
 
-def _setting(text: str) -> tuple[str, Any]:
+def _setting(name: str, text: str) -> tuple[str, Any]:
     from agent_worker.offline.definitions import read_value
 
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise click.UsageError(f"{clean(text)!r} is not KEY=VALUE")
+        raise BadInput(f"{clean(text)!r} is not KEY=VALUE", hint=f"agent-worker agent edit {name} {clean(text)}=…")
     read, wrong = read_value(value, name=key)
     if wrong:
         raise click.UsageError(f"{clean(key)}: {wrong}")
@@ -230,8 +242,8 @@ def delete(name: str, files: bool, yes: bool, as_json: bool) -> None:
             f"there is nobody here to ask whether to delete {name}",
             hint=f"agent-worker agent delete {name} --yes{files_too}",
         )
-    if not yes:
-        click.confirm(f"Delete {name}{' and all its files' if files else ' (its files stay)'}?", abort=True)
+    if not yes and not agreed(f"Delete {name}{' and all its files' if files else ' (its files stay)'}?"):
+        raise Refused(f"{name} was not deleted", hint="")
     tell(call("DELETE", f"/agents/{part(name)}", files=files, project=here()), as_json, agent=name)
 
 
@@ -273,6 +285,8 @@ def set_agent(name: str, action: str, as_json: bool) -> None:
     if as_json:
         return tell_json(found)
     echo(f"{found['name']} is {paint_state(found['state'])}")
+    if found["state"] == "waiting":
+        echo(f"  for what:  agent-worker agent info {found['name']}")
     if action in ("stop", "pause"):
         back = {"stop": "start", "pause": "resume"}[action]
         echo(f"  start it again:  agent-worker agent {back} {found['name']}")

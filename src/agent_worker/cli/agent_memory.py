@@ -187,6 +187,11 @@ def notes(name: str, words: tuple[str, ...], as_json: bool) -> None:
         case ("add", text):
             kept = call("POST", path, text=text, project=here())
             tell_json(kept) if as_json else echo(f"kept as {clean(kept)}")
+        case ("show" | "read" | "get" | "cat" | "view", note):
+            line = shlex.join(["agent-worker", "agent", "notes", name, note])
+            raise BadInput("a note is named, and shown", hint=f"did you mean: {line}")
+        case (note,) if "." not in note and note != "add":
+            raise NotFound(f"{name} has no note {note}", hint=f"agent-worker agent notes {name} (it lists all of them)")
         case (note,) if note != "add":
             text = call("GET", f"{path}/{part(note)}", project=here())
             tell_json(text) if as_json else tell_text(text)

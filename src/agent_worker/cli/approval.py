@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from agent_worker.cli.call import AllowOption, call, here, workflows
-from agent_worker.cli.output import as_json_option, echo, tell_json
+from agent_worker.cli.output import agreed, as_json_option, echo, tell_json
 from agent_worker.client.discovery import DATABASE_VARIABLE
 from agent_worker.core.address import WorkspaceName
 from agent_worker.core.errors import AgentWorkerError, BadInput, Untrusted
@@ -110,7 +110,7 @@ def offer_limits(workflow: str) -> None:
         echo(f"  {clean(pending['what'])}", err=True)
     if not can_ask():
         echo(f"  to approve it: agent-worker trust {workflow}", err=True)
-    elif click.confirm("\nAllow it?", err=True):
+    elif agreed("\nAllow it?"):
         _approve(whose, pending_approvals)
 
 
@@ -197,7 +197,7 @@ def can_ask() -> bool:
 def confirm(pending_approvals: Sequence[dict[str, Any]]) -> None:
     """Show each pending approval, or what changed in it, and ask. A no ends the command."""
     show_pending(pending_approvals)
-    if not click.confirm("\nAllow it, as it is now?", err=True):
+    if not agreed("\nAllow it, as it is now?"):
         raise Untrusted("you have not approved it, so nothing was done", hint="agent-worker trust")
 
 

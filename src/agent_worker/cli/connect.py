@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from agent_worker.cli.output import as_json_option, echo, paint, tell_json
+from agent_worker.cli.output import agreed, as_json_option, echo, paint, tell_json
 from agent_worker.core.errors import BadInput, Refused
 from agent_worker.core.text import clean
 
@@ -53,5 +53,5 @@ def _confirm(tool: str, *, undo: bool) -> None:
     if not sys.stdin.isatty():
         hint = f"agent-worker connect {tool}{' --undo' if undo else ''} --yes"
         raise Refused("there is nobody here to ask whether to write that", hint=hint)
-    if not click.confirm("\nWrite it?", err=True):
+    if not agreed("\nWrite it?"):
         raise BadInput("nothing was written", hint="")

@@ -110,7 +110,7 @@ class AnswerView:
             echo(clean(f"{record['name']} waits: {record['reason']}"), err=True)
         if not self._console.is_live:
             if record["event"] == "retry":  # it may take minutes
-                echo(clean(f"{self.name} waits: {record['reason']}: again in {record['wait']:.0f} s"), err=True)
+                echo(clean(f"{self.name} tries again in {record['wait']:.0f} s: {record['reason']}"), err=True)
             return
         match record:
             case {"event": "begun"}:
@@ -137,7 +137,7 @@ class AnswerView:
                 self._now("is thinking")
             case {"event": "retry", "reason": reason, "wait": wait}:
                 self._text = self._line = ""  # it is written once more
-                self._console.tell(f"↻ {reason}: again in {wait:.0f} s", "yellow")
+                self._console.tell(f"↻ again in {wait:.0f} s: {reason}", "yellow")
                 self._now("waits for the next try")
             case {"event": "inbox"}:
                 self._now("waits for you")

@@ -64,7 +64,7 @@ class LiveView:
                 self._estimated = self._estimated or estimated
             case {"event": "retry", "name": name, "reason": reason, "wait": wait}:
                 self._does(name, "waits for the next try")
-                self._line(name, f"↻ {reason}: again in {wait:.0f} s", "yellow")
+                self._line(name, f"↻ again in {wait:.0f} s: {reason}", "yellow")
             case {"event": "waiting", "name": name, "what": "" | "retry"}:  # the latter was told with its failure
                 if self._busy.get(name, ("", 0))[0].startswith("waits"):
                     self._busy.pop(name)

@@ -6,7 +6,7 @@ import itertools
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import click
 
@@ -15,7 +15,7 @@ from agent_worker.core.address import canonical
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Slip
 from agent_worker.core.suggestion import slip_of
 
-_REPEATED = 80  # characters of what was typed that a hint says again
+_REPEATED = 120  # characters of what was typed that a hint says again
 #: What arguments are called that are texts of a person.
 _TEXTS = frozenset({"message", "text", "reason", "question", "choice"})
 #: What people type that is called otherwise here, by the command it is typed after.
@@ -55,12 +55,29 @@ CALLED_OTHERWISE = {
 }
 #: What people type on any level, and what it may be called there: the first of these that there is.
 _SAME = {
-    **dict.fromkeys(("show", "get", "view"), ("show", "info", "read", "list")),
+    **dict.fromkeys(("show", "get", "view", "read", "cat", "print"), ("show", "info", "read", "get", "list")),
     **dict.fromkeys(("ls", "all"), ("list",)),
-    **dict.fromkeys(("rm", "remove", "delete", "del", "drop"), ("delete", "remove", "clear", "dismiss", "revoke")),
-    **dict.fromkeys(("add", "new", "make", "create"), ("create", "set", "import", "append")),
+    **dict.fromkeys(
+        ("rm", "remove", "delete", "del", "drop", "unset", "uninstall", "off"),
+        ("delete", "remove", "clear", "dismiss", "revoke", "forget", "done"),
+    ),
+    **dict.fromkeys(("add", "new", "make", "create"), ("create", "set", "import", "append", "add")),
+    **dict.fromkeys(("edit", "write", "change", "update"), ("edit", "write", "set")),
+    **dict.fromkeys(("finish", "tick", "check", "complete"), ("done",)),
+    **dict.fromkeys(("close", "end"), ("cancel",)),
+    **dict.fromkeys(("history", "versions"), ("log", "list")),
+    **dict.fromkeys(("revert", "undo", "restore"), ("rollback",)),
+    **dict.fromkeys(("move", "copy"), ("migrate",)),
 }
 
+
+def same_as(word: str, known: Container[str]) -> str | None:
+    """What a verb that people type is called among those there are; '' if none of them is it, None for no verb."""
+    return next((each for each in _SAME[word] if each in known), "") if word in _SAME else None
+
+
+#: What is done to files, and not to agents.
+_NOT_DONE = ("rename", "mv", "move", "copy", "cp", "clone")
 
 #: Which command lists what there is, for one who named something that is not there. {} is the third word, whose it is.
 LISTED_BY = {
@@ -94,8 +111,14 @@ def pointed(error: AgentWorkerError, typed: Sequence[str]) -> AgentWorkerError:
         return type(error)(error.message, hint=f"agent-worker status {error.slip.meant}", slip=error.slip)
     if swapped := _swapped(error, typed):
         return type(error)(error.message, hint=f"did you mean: agent-worker {swapped}", slip=error.slip)
+    if isinstance(error, NotFound) and (member := _member(error, typed)):
+        return NotFound(error.message, hint=member)
     if error.slip and (again := _again(error.slip, typed)):
         return type(error)(error.message, hint=f"did you mean: agent-worker {again}", slip=error.slip)
+    if typed[:1] == ["start"] and error.hint.startswith("agent-worker run "):  # what it lacks is the same for both
+        return type(error)(error.message, hint=error.hint.replace(" run ", " start ", 1), slip=error.slip)
+    if isinstance(error, NotFound) and (instead := _of_agent(error, typed)):
+        return NotFound(error.message, hint=instead)
     if not isinstance(error, NotFound) or "agent-worker" in error.hint:
         return error
     words = [word for word in typed if not word.startswith("-")]
@@ -123,6 +146,27 @@ def _swapped(error: AgentWorkerError, typed: Sequence[str]) -> str:
     return ""
 
 
+def _member(error: NotFound, typed: Sequence[str]) -> str:
+    """`send @ben hi` calls on a member, as one does in a channel: it is `send ben@review hi`."""
+    match typed:
+        case ["send" | "ask" | "chat" | "peek" as verb, at, *rest] if at[:1] == "@" and at[1:] in error.message:
+            for team in call("GET", "/instances", project=here()):
+                if at[1:] in team["members"] and team["state"] in ("running", "paused"):
+                    line = shlex.join(["agent-worker", verb, f"{at[1:]}@{team['name']}", *rest])
+                    return f"did you mean: {line}" if len(line) <= _REPEATED else ""
+    return ""
+
+
+def _of_agent(error: NotFound, typed: Sequence[str]) -> str:
+    """Where the ids are that a command wants, for whoever gave it the name of an agent."""
+    match typed:
+        case ["explain" | "trace" | "cancel" as verb, name, *_] if name in error.message:
+            known = [one["name"] for one in call("GET", "/agents", project=here())]
+            if meant := canonical(name, known):
+                return f"agent-worker agent info {meant}" if verb == "cancel" else f"agent-worker runs --agent {meant}"
+    return ""
+
+
 def _is_there(name: str, *, to_run: bool) -> bool:
     """Whether an agent, a channel or a workflow is called this."""
     paths = ["/agents", "/workflows" if to_run else "/instances"]
@@ -137,6 +181,8 @@ def _again(slip: Slip, typed: Sequence[str]) -> str:
     if at is None:
         return ""
     words = [*typed[:at], place.sub(lambda found: f"{found[1]}{slip.meant}{found[2]}", typed[at], count=1)]
+    if words[at] == typed[at]:  # it is the name of an agent, written like a channel
+        words[at] = words[at].removeprefix("@")
     whole = shlex.join([*words, *typed[at + 1 :]])
     return whole if len(whole) <= _REPEATED else f"{shlex.join(words)} …"
 
@@ -176,7 +222,8 @@ def explained(error: click.ClickException, cli: click.Command) -> BadInput:
         told = f"{'too many words' if ' ' in extra[1] else 'one word too many'}: {extra[1]}"
         told += f" ({usage.removeprefix(': ')})" if (usage := _usage(ctx)) else ""
         return BadInput(told, hint=_as_option(ctx, extra[1]) or _alone(ctx))
-    said = re.sub(r"is not a valid integer( range)?", "is not a whole number", error.format_message().rstrip("."))
+    said = re.sub("is not a valid float( range)?", "is not a number", error.format_message())
+    said = re.sub(r"is not a valid integer( range)?", "is not a whole number", said.rstrip("."))
     return BadInput(f"{said[:1].lower()}{said[1:]}{_usage(ctx)}", hint=f"{ctx.command_path} --help")
 
 
@@ -260,14 +307,14 @@ def _unknown_command(ctx: click.Context, name: str) -> BadInput:
     assert isinstance(group, click.Group)
     known = group.list_commands(ctx)
     otherwise = {
-        word: f"{ctx.command_path} {there}"
-        for word, words in _SAME.items()
-        if ctx.parent and (there := next((each for each in words if each in known), ""))
+        word: f"{ctx.command_path} {there}" for word in _SAME if ctx.parent and (there := same_as(word, known))
     } | CALLED_OTHERWISE.get(ctx.command_path, {})
     if name == "help" and (rest := _behind(name)):
         hint = f"{ctx.command_path}{rest} --help"
     elif name.isdecimal() and ctx.info_name == "inbox":
         hint = f"{ctx.command_path} (it shows everything)"
+    elif name in _NOT_DONE and ctx.info_name == "agent":
+        return BadInput("an agent keeps its name and its files", hint="agent-worker agent create --help")
     elif name in otherwise:
         hint = otherwise[name] + (" (it shows everything)" if otherwise[name] == ctx.command_path else _behind(name))
     elif elsewhere := _on_top(ctx, name):

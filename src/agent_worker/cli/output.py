@@ -71,6 +71,19 @@ def complain(error: AgentWorkerError) -> None:
             echo(clean(f"  hint: {error.hint}"), err=True)
 
 
+def agreed(question: str) -> bool:
+    """Ask the person, who says yes or no; nothing means no. Ctrl-C and Ctrl-D end the command."""
+    while True:
+        try:
+            said = click.prompt(f"{question} [y/N]", default="", show_default=False, err=True)
+        except click.Abort:
+            click.echo("\nnothing was done", err=True)
+            raise
+        if said.strip().lower() in ("", "n", "no", "y", "yes"):
+            return said.strip().lower().startswith("y")
+        echo("please answer y or n", err=True)
+
+
 def as_json_option(command: F) -> F:
     """`--json`, for scripts."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)

@@ -213,6 +213,9 @@ def stop(target: str | None, everything: bool, as_json: bool) -> None:
 
     Without TARGET: the only running workflow.
     """
+    if everything and target is not None:
+        told = "--all stops the daemon and everything in it"
+        raise BadInput(told, hint=f"to stop {target} alone: agent-worker stop {target}")
     if everything:
         from agent_worker.client.connection import find
 
@@ -229,7 +232,12 @@ def stop(target: str | None, everything: bool, as_json: bool) -> None:
         except NotRunning:
             raise NotRunning(f"{target} is not running: there is nothing to stop", hint="agent-worker ls") from None
         return tell_json(summary) if as_json else echo(summary_line(summary))
-    set_agent(target, "stop", as_json)
+    try:
+        set_agent(target, "stop", as_json)
+    except NotFound as error:
+        if target not in ("all", "everything", "daemon"):
+            raise
+        raise NotFound(error.message, hint="to stop the daemon and everything in it: agent-worker stop --all") from None
 
 
 @click.command()

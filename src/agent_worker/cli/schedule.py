@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import agents, call, here, instances, part, workflows
-from agent_worker.cli.mistakes import nearest
+from agent_worker.cli.mistakes import nearest, same_as
 from agent_worker.cli.output import ago, as_json_option, echo, tell_json, tell_table
 from agent_worker.cli.params import read_params
 from agent_worker.core.address import WorkspaceName
@@ -29,11 +29,16 @@ class _EitherWay(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         target, *rest = args
+        is_meant_as_verb = nearest(target, self.commands) or same_as(target, self.commands) is not None
+        is_verb = target in self.commands or is_meant_as_verb
         if target not in self.commands and rest and rest[0] in self.commands:
             args = [rest[0], target, *rest[1:]]
-        elif all(word.startswith("-") for word in rest) and not nearest(target, self.commands):
+        elif rest and (verb := same_as(rest[0], self.commands)):
+            line = shlex.join(["agent-worker", "schedule", target, verb, *rest[1:]])
+            raise BadInput("say what to do: set, get or clear", hint=f"did you mean: {line}")
+        elif all(word.startswith("-") for word in rest) and not is_verb:
             args = ["get", *args]
-        elif rest and target not in self.commands and not nearest(target, self.commands) and not ctx.resilient_parsing:
+        elif rest and not is_verb and not ctx.resilient_parsing:
             whom, when = (rest[0], [target, *rest[1:]]) if target[:1].isdigit() else (target, rest)
             line = shlex.join(["agent-worker", "schedule", whom, "set", *when])
             raise BadInput("say what to do: set, get or clear", hint=f"did you mean: {line}")

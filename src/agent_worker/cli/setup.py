@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from agent_worker.cli.approval import are_kept_by_daemon
 from agent_worker.cli.choice import chosen
@@ -46,7 +47,9 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
     if not kept:
         _approve_written()
     if not written and not as_json:
-        raise Refused("everything is already there", hint=TEMPLATES[template])
+        other = f"to give one another model: agent-worker agent edit {Path(kept[0]).stem} model={model}"
+        named = click.get_current_context().get_parameter_source("model") is ParameterSource.COMMANDLINE
+        raise Refused("everything is already there", hint=other if named and kept else TEMPLATES[template])
     if as_json:
         return tell_json({"written": written, "kept": kept, "backend": backend, "model": model})
     for name in written:
@@ -240,7 +243,8 @@ def _keys() -> Check:
         missing = [each["text"].removesuffix(f": {line}") for each, line in zip(waits, wanted, strict=True)]
         return "keys", False, "; ".join([*missing, *there]), wanted[0]
     if unread := unread_env_file():
-        return "keys", False, "; ".join([unread, *there]), "make it a text file of yours, or use agent-worker key set"
+        cure = "make it a text file of yours; or store each key: agent-worker key set openai"
+        return "keys", False, "; ".join([unread, *there]), cure
     none = "none; mock agents need none (agent-worker key set anthropic)"
     return "keys", True, "; ".join(there) or none, ""
 

@@ -8,7 +8,7 @@ import click
 
 from agent_worker.cli.approval import can_ask
 from agent_worker.cli.call import call, here
-from agent_worker.cli.output import as_json_option, echo, paint, tell_json
+from agent_worker.cli.output import agreed, as_json_option, echo, paint, tell_json
 from agent_worker.core.errors import Untrusted
 from agent_worker.core.text import clean
 
@@ -33,7 +33,8 @@ def import_(source: str, trust: bool, as_json: bool) -> None:
                 f"{offer['name']} was not imported: nobody has approved it",
                 hint=f"read it, then: agent-worker skill import {source} --trust",
             )
-        click.confirm("\nImport it, as it is now?", abort=True, err=True)
+        if not agreed("\nImport it, as it is now?"):
+            raise Untrusted(f"{offer['name']} was not imported", hint="")
     made = call("POST", "/skills/import", source=source, commit=offer["commit"], project=here())
     if as_json:
         return tell_json(made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import click
@@ -44,6 +45,10 @@ def soul(name: str, words: tuple[str, ...], as_json: bool) -> None:
             _drift(call("GET", f"{path}/drift", project=here()), as_json)
         case ("approve" | "reject",):
             raise BadInput("which proposal?", hint=f"agent-worker agent soul {name} proposals")
+        case ("set" | "edit" | "change", *given):
+            keys = [f"soul.{each}" for each in given if "=" in each] or ["soul.role=…"]
+            line = shlex.join(["agent-worker", "agent", "edit", name, *keys])
+            raise BadInput("the soul that you write is part of the definition", hint=line)
         case _:
             raise wrong_words(f"agent soul {name}", words, {}, FORMS)
 

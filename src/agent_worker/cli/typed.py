@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from agent_worker.cli.call import call, here, instances
-from agent_worker.cli.mistakes import in_quotes
+from agent_worker.cli.mistakes import in_quotes, same_as
 from agent_worker.core.address import NAME, canonical
 from agent_worker.core.errors import BadInput
 from agent_worker.core.suggestion import slip_of
@@ -26,7 +26,12 @@ class TextCommand(click.Command):
     """A command that takes a text. "- so it is" and "-1" are texts; what looks like an option is one, or an error."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        odd = [word for word in args if word.startswith("-") and word != "-" and not _OPTION.fullmatch(word)]
+        values = {name for each in self.params if _takes_value(each) for name in each.opts}
+        odd = [
+            word
+            for before, word in zip(["", *args], args, strict=False)
+            if word.startswith("-") and word != "-" and not _OPTION.fullmatch(word) and before not in values
+        ]
         texts = {f"\0{n}": word for n, word in enumerate(odd)}
         masks = {word: mask for mask, word in texts.items()}
         rest = super().parse_args(ctx, [masks.get(word, word) for word in args])
@@ -77,6 +82,11 @@ class WorkspaceCommand(TextCommand):
 
 
 workspace_argument = click.argument("workflow", metavar="[@WORKFLOW]", shell_complete=instances)
+
+
+def _takes_value(parameter: click.Parameter) -> bool:
+    """Whether what follows it is its value, however that begins."""
+    return isinstance(parameter, click.Option) and not parameter.is_flag
 
 
 def _is_address(word: str) -> bool:
@@ -193,11 +203,14 @@ def wrong_words(command: str, words: tuple[str, ...], meant: dict[int, str], for
         form = next(form for form in forms.split(", ") if form.startswith(words[0]))
         return BadInput(f"that is not how {words[0]} is typed", hint=f"agent-worker {command} {_filled(form, words)}")
     what = f"say what to do: {forms}"
+    if same := same_as(words[0], verbs):
+        form = next(form for form in forms.split(", ") if form.split()[0] == same)
+        return BadInput(what, hint=f"did you mean: agent-worker {command} {_filled(form, words)}")
     if slip := slip_of(words[0], verbs):
         return BadInput(what, hint=_meant(command, slip.meant, *words[1:]))
     if typed := [word for word in words if word in verbs]:
         return BadInput(what, hint=_meant(command, typed[0], *(word for word in words if word != typed[0])))
-    if verb := meant.get(len(words)):
+    if same is None and (verb := meant.get(len(words))):
         return BadInput(what, hint=f"agent-worker {command} {verb} {shlex.join(words)}")
     return BadInput(what, hint=f"agent-worker {command} {_filled(forms.partition(', ')[0], ())}")
 
@@ -209,7 +222,8 @@ def _meant(command: str, *words: str) -> str:
 def _filled(form: str, words: Sequence[str]) -> str:
     """`set KEY VALUE` with as many words as were typed; words too many were one text."""
     verb, *places = [place for place in form.split() if not place.startswith("[")]
-    given = [] if places[-1:] == ["NUMBER"] else list(words[1:])  # what was typed is none
+    is_wrong = places[-1:] == ["NUMBER"] and not "".join(words[1:]).isdecimal()
+    given = [] if is_wrong else list(words[1:])
     last = [" ".join(given[len(places) - 1 :])] if places and len(given) >= len(places) else []
     filled = [*given[: len(places) - 1], *last] if places else []
     more = ["1" if place == "NUMBER" else "…" for place in places[len(filled) :]]
