@@ -55,6 +55,10 @@ FILES = {
     "pom.xml": "",
     "Dockerfile": "",
     "compose.yaml": "",
+    "odd[1]/c.sh": "echo c\n",
+    "odd[1]/Makefile": "all:\n",
+    "d[1].sh": "echo d\n",
+    "e\\f.sh": "echo e\n",
     "notes.md": "notes\n",
     "data.csv": "1\n",
 }
@@ -123,6 +127,19 @@ SEEN = {
     "tools/calls.sh test": "tools/calls.sh a.sh",
     "i=0; while [ $i -lt 3 ]; do i=$((i + 1)); ./a.sh; done": "a.sh",
     "./[[:alpha:]].sh": "a.sh",
+    "cd 'odd[1]' && sh ./c*": "odd[1]/c.sh",
+    "cd odd[1] && sh c.sh": "odd[1]/c.sh",
+    "sh 'odd[1]'/c*": "odd[1]/c.sh",
+    "sh odd\\[1\\]/c*": "odd[1]/c.sh",
+    "for f in 'odd[1]'/*.sh; do sh $f; done": "odd[1]/c.sh",
+    "sh ./d[1].sh": "d[1].sh",
+    ". ./d[1].sh": "d[1].sh",
+    "./e\\\\*": "e\\f.sh",
+    "F='tools/l*'; sh $F": "tools/lib.sh",
+    "F='tools/l*'; X=$F; sh $X": "tools/lib.sh",
+    "export F='tools/l*'; sh $F": "tools/lib.sh",
+    "for f in 'tools/l*'; do sh $f; done": "tools/lib.sh",
+    "F=('tools/l*'); sh ${F[0]}": "tools/lib.sh",
     "echo ${X:-$(./a.sh)}": "a.sh",
     "cat <<E\n$(./a.sh)\nE": "a.sh",
     ">out.txt ./a.sh": "a.sh",
@@ -252,6 +269,8 @@ ANYTHING = {
     "X='-c ./a.sh'; sh $X": "a.sh",
     "GCONV_PATH=./tools cat notes.md": "",
     "./{a,b}.sh": "",
+    "cd 'odd[1]' && make": "odd[1]/Makefile",
+    "make -C 'odd[1]'": "odd[1]/Makefile",
     "set -- ./a.sh; $1": "",
     "hash -p ./a.sh ls; ls": "a.sh",
     "timeout $T bash helper": "helper",
@@ -295,6 +314,12 @@ def untouched() -> Iterator[Path]:
 def test_Y22_every_file_that_a_command_can_be_seen_to_run_is_covered(untouched: Path, command: str) -> None:
     found = reach_of_shell(command, untouched)
     assert set(SEEN[command].split()) <= set(found.files)
+    assert found.anything == ()
+
+
+def test_Y22_the_name_of_a_folder_is_no_pattern(tmp_path: Path) -> None:
+    found = reach_of_shell("sh tools/l* && (cd odd* && sh ./c*)", laid_out(tmp_path / "project [12]"))
+    assert {"tools/lib.sh", "odd[1]/c.sh"} <= set(found.files)
     assert found.anything == ()
 
 

@@ -21,8 +21,8 @@ from agent_worker.trust.shell_words import Word
 
 MATCHES = 200  #: of one pattern
 LONGEST_PATTERN = 1000  #: characters: one that is longer is made to keep us busy
-#: Sets of characters that a shell reads otherwise than we do (`[^a]`, `[[:alpha:]]`), and how they may go on.
-_OF_THE_SHELL = pattern(r"\[(?=\^|[^]/]*\[[:.=])(?:\^?\]?(?:[^][/]|\[[:.=][^]/]*[:.=]\])*\]|[^/]*)")
+#: Sets of characters (`[^a]`, `[[:alpha:]]`) that shells read each in its way; in quotes they are part of a name.
+_SET = pattern(r"\[(?:[^/]*\])?")
 #: Options behind which a file stands that is obeyed.
 _TOLD = frozenset(
     """
@@ -41,15 +41,18 @@ class Places:
         self._strangers = strangers
 
     def candidates(self, word: Word) -> Iterator[str]:
-        """All that the word may lead to, seen from every directory that was entered."""
+        """All that the word may lead to, seen from every directory that was entered. A pattern that fits nothing is
+        the name of a file to a shell.
+        """
         for text in word.texts:
             if not text or "\0" in text or len(text) > 4096:
                 continue
             text = os.path.expanduser(text)
             text = text.lstrip("/") if word.unknown and not text.startswith(self.root) else text
             for directory in tuple(self.directories):
-                path = os.path.join(directory, text)
-                yield from self._matching(path) if word.glob else (path,)
+                yield os.path.join(directory, text)
+                if word.glob:
+                    yield from self._matching(directory, text)
 
     def in_path(self, name: str) -> dict[str, None]:
         """Files of the project that a plain name may mean, where PATH leads into the project (`.venv/bin`)."""
@@ -95,7 +98,7 @@ class Places:
 
     def configured(self, name: str, place: str) -> Iterator[str]:
         for files in BUILD.get(re.sub(r"(?<=[a-z])[0-9.]+$", "", name), ()):
-            for path in self._matching(os.path.join(place, files)):
+            for path in self._matching(place, files):
                 if os.path.isfile(path) and self._is_ours(path):
                     yield os.path.normpath(path)
 
@@ -115,13 +118,14 @@ class Places:
             for name in ("__main__.py", "index.js", "index.mjs", "index.ts", "package.json", "main.lua", "init.lua"):
                 yield from self.files(Word((os.path.join(folder, name),)))
 
-    def _matching(self, pattern: str) -> list[str]:
+    def _matching(self, directory: str, pattern: str) -> list[str]:
         if not glob.has_magic(pattern):
-            return [pattern]
+            return [os.path.join(directory, pattern)]
+        pattern = os.path.join(glob.escape(directory), _SET.sub("*", pattern))
         if len(pattern) > LONGEST_PATTERN:
             self.too_many = True
             return []
-        found = sorted(glob.glob(_OF_THE_SHELL.sub("*", pattern), recursive=False, include_hidden=True))
+        found = sorted(glob.glob(pattern, recursive=False, include_hidden=True))
         self.too_many |= len(found) > MATCHES
         return found[:MATCHES]
 

@@ -384,7 +384,7 @@ class _Search:
                 self._nested(line)
             self._known.anything = causes or self._known.anything
             for included in _INCLUDE.findall(text) if not path.endswith(".json") else ():
-                self._known.take(self._known.places.files(Word(tuple(included.split()), glob="*" in included)))
+                self._known.take(self._known.places.files(Word(tuple(included.split()), glob=True)))
             self._inside.pop()
 
     def _shown_path(self, path: str) -> str:

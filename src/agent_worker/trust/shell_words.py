@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 ALTERNATIVES = 64  #: values of one word
-_GLOB = pattern(r"(?<!\\)[*?[]")
+_MAGIC = pattern(r"[*?[]")
+_ESCAPED = pattern(r"\\(\n|.)?", re.DOTALL)
 _BRACES = pattern(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 _PLAIN_VARIABLE = pattern(r"\$\{(\w+)(?:\[0\])?\}")
 
@@ -174,17 +175,19 @@ def _first(values: Iterator[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
 
 
 def _split(word: Word) -> Word:
-    """A word without quotes around it: a value with blanks becomes several words, and which stands where is unknown."""
+    """A word without quotes around it: a value with blanks becomes several words, and which stands where is unknown. A
+    value that looks like a pattern is one here.
+    """
     if not any(re.search(r"\s", text) for text in word.texts):
-        return word
+        return Word(word.texts, word.unknown, any(map(_MAGIC.search, word.texts)))
     return Word(tuple(part for text in word.texts for part in text.split())[:ALTERNATIVES], unknown=True)
 
 
 def _literal(text: str) -> Word:
     if _BRACES.search(text):
         return Word((), unknown=True)
-    plain = re.sub(r"\\(\n)?", "", text) if "\\" in text else text
-    return Word((plain,), glob=_GLOB.search(text) is not None)
+    plain = _ESCAPED.sub(lambda found: (found[1] or "").strip("\n"), text)
+    return Word((plain,), glob=_MAGIC.search(_ESCAPED.sub("", text)) is not None)
 
 
 def _unquoted(text: str) -> str:
