@@ -15,6 +15,7 @@ from agent_worker.backends.mock import calls, says
 from agent_worker.core.clock import TestClock
 from agent_worker.work.limits import WorkLimits
 from agent_worker.workflows import start as workflows
+from agent_worker.workspaces import channel
 
 
 class Reader:
@@ -129,6 +130,26 @@ async def test_older_messages_that_do_not_fit_are_counted_and_can_be_read(team: 
     assert "remark 79" in reader.prompts[0]
     assert "remark 5\n" not in reader.prompts[0]
     assert "older messages: use channel_read" in reader.prompts[0]
+
+
+async def test_what_was_taken_back_is_not_counted_among_the_older_messages(team: Team) -> None:
+    reader = Reader()
+    team.employ("alice", reader)
+    wrong = [channel.Draft(team.workspace.id, "bob", "remark", run="r-wrong") for _ in range(5)]
+    for draft in [replace(wrong[0], run="r-right"), *wrong]:
+        await team.write(channel.post, draft, now=team.now())
+    await team.write(channel.hold_back, team.workspace.id, "r-wrong")
+    await team.post("user", "@alice one")
+    await team.still()
+    assert "older message" not in reader.prompts[0]
+    for draft in [*wrong, *[replace(wrong[0], run="r-right")] * (many := channel.UNSEEN + 10)]:
+        await team.write(channel.post, draft, now=team.now())
+    await team.write(channel.hold_back, team.workspace.id, "r-wrong")
+    await team.post("user", "@alice two")
+    await team.still()
+    digest = reader.prompts[1].partition("said in the channel")[2].partition("your conversation")[0]
+    shown = digest.count("bob: remark")
+    assert f"[{many - shown} older messages: use channel_read]" in digest
 
 
 async def test_a_question_and_what_was_said_to_it_are_in_the_thread_in_that_order(team: Team) -> None:

@@ -152,7 +152,7 @@ def _in_workspace(tx: Transaction, data: PromptData, job: Assignment, there: _Ar
             members_left_out=there.others.more,
             roles=_services(there.place),
             digest=[PromptLine(m.sender, m.text, m.seq, m.run) for m in digest],
-            digest_left_out=max(0, last - there.place["seen"] - len(there.unseen)),
+            digest_left_out=_older(tx, there, data.brief.name),
             # Only what this run was given and will finish: the rest is work of its own, and its turn comes.
             inbox=[
                 PromptLine(row["sender"], row["text"], row["seq"], row["run"])
@@ -167,6 +167,13 @@ def _in_workspace(tx: Transaction, data: PromptData, job: Assignment, there: _Ar
             if row["kind"] == "proposal"
         },
     )
+
+
+def _older(tx: Transaction, there: _Around, me: str) -> int:
+    """How many messages came since it last looked, before those that were fetched."""
+    if len(there.unseen) < channel.UNSEEN:
+        return 0
+    return channel.count_from_others(tx, there.id, me, after=there.place["seen"], before=there.unseen[0].seq)
 
 
 def _without_workspace(data: PromptData) -> PromptData:

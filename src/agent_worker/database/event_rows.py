@@ -27,7 +27,7 @@ NOTIFY = f"select pg_notify('{CHANNEL}', :last)"
 LAST_NUMBER = "select numbered from event_count"
 #: What other hosts have told, with the messages that the records leave out.
 TOLD_BY_OTHERS = """
-select e.id, e.project, e.workspace, e.record, m.seq, m.id as message, m.sender, m.text, m.kind, m.mentions,
+select e.id as number, e.project, e.workspace, e.record, m.seq, m.id, m.sender, m.text, m.kind, m.mentions,
        m.proposal, m.resource
   from event e left join message m on m.project = e.project and m.workspace = e.workspace and m.seq = e.seq
  where e.id > :after and e.id < :before order by e.id limit :most"""
@@ -36,23 +36,11 @@ select e.id, e.project, e.workspace, e.record, m.seq, m.id as message, m.sender,
 def of_another_host(row: Row) -> Event | None:
     """The event that this row of `TOLD_BY_OTHERS` is about; None when there is nothing left to tell."""
     record = json.loads(row["record"])
-    if record["event"] != Posted.event:
-        return as_event(record, number=row["id"])
-    if row["seq"] is None:
-        return None  # its workspace was erased meanwhile
-    return Posted(
-        project=row["project"],
-        workspace=row["workspace"],
-        number=row["id"],
-        seq=row["seq"],
-        id=row["message"],
-        sender=row["sender"],
-        text=row["text"],
-        kind=row["kind"],
-        mentions=tuple(json.loads(row["mentions"])),
-        proposal=row["proposal"],
-        resource=row["resource"],
-    )
+    if record["event"] == Posted.event:
+        if row["seq"] is None:
+            return None  # its workspace was erased meanwhile
+        record |= row | {"mentions": json.loads(row["mentions"])}
+    return as_event(record, number=row["number"])
 
 
 def as_row(event: Event, *, at: int) -> tuple[object, ...]:

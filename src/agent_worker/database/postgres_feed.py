@@ -46,9 +46,9 @@ class EventFeed:
                 self._ahead.update(own)  # they are told now, and what others told before them later
                 return
             for row in rows:
-                if row["id"] not in self._ahead and (event := event_rows.of_another_host(row)):
+                if row["number"] not in self._ahead and (event := event_rows.of_another_host(row)):
                     yield event
-            self.told = rows[-1]["id"] if rows else self.told
+            self.told = rows[-1]["number"] if rows else self.told
             if len(rows) < AT_ONCE:
                 break
         self.told = max(self.told, own[-1]) if own else self.told

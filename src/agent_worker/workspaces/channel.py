@@ -14,6 +14,7 @@ from agent_worker.workspaces import workspace_state
 
 Kind = Literal["message", "system", "proposal", "decision"]
 LATELY = 500  # messages of a channel among which a repetition is noticed
+UNSEEN = 50  #: messages that a member is shown at most of those that came since it last looked
 
 
 @dataclass(slots=True)
@@ -195,18 +196,32 @@ def last(
 
 
 def unseen_soon(tx: Transaction, workspace: str, agent: str) -> Soon[list[Message]]:
-    """The newest 50 messages that a member was not shown yet, the oldest of them first."""
+    """The newest messages that a member was not shown yet, `UNSEEN` at most, the oldest of them first."""
     # Their number is no parameter: when PostgreSQL knows it, it need not plan anew each time.
     rows = tx.all_soon(
-        """select * from message
+        f"""select * from message
             where project = :project and workspace = :workspace and held = 0
               and seq > coalesce((select seen from member
                                    where project = :project and workspace = :workspace and agent = :agent), 0)
-            order by seq desc limit 50""",
+            order by seq desc limit {UNSEEN}""",
         workspace=workspace,
         agent=agent,
     )
     return lambda: [Message.of(row) for row in reversed(rows())]
+
+
+def count_from_others(tx: Transaction, workspace: str, me: str, *, after: int, before: int) -> int:
+    """How many messages of others there are between two seqs."""
+    row = tx.one(
+        """select count(*) as n from message
+            where project = :project and workspace = :workspace and seq > :after and seq < :before
+              and held = 0 and sender <> :me""",
+        workspace=workspace,
+        me=me,
+        after=after,
+        before=before,
+    )
+    return int(row["n"]) if row else 0
 
 
 def hold_back(tx: Transaction, workspace: str, run: str) -> list[Row]:
