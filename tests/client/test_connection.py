@@ -300,6 +300,15 @@ def test_a_started_daemon_is_on_its_own(home: Path) -> None:
     assert connect(home=home, command=("false",)).found == client.found
 
 
+def test_a_daemon_that_has_ended_is_gone_from_the_table_of_processes_with_the_next_start(home: Path) -> None:
+    """A program may go on for weeks, and daemons that it has started may end."""
+    first = connect(home=home, command=COMMAND).found.pid
+    end(home)
+    connect(home=home, command=COMMAND)
+    with pytest.raises(ProcessLookupError):
+        os.kill(first, 0)
+
+
 def test_a_start_that_is_refused_says_why(home: Path) -> None:
     with pytest.raises(Permanent, match="from the future") as raised:
         connect(home=home, command=("env", 'MINIMAL={"fault": "refuses"}', *COMMAND))

@@ -10,7 +10,8 @@ from tests.postgresql import Cluster
 
 from agent_worker.core.events import Bus
 from agent_worker.database.database import Database
-from agent_worker.database.postgres import PATIENCE, PostgresDatabase
+from agent_worker.database.postgres import PostgresDatabase
+from agent_worker.database.postgres_faults import PATIENCE
 from agent_worker.database.sqlite import SqliteDatabase
 from agent_worker.work import project_rows
 from agent_worker.work.project_rows import Checkout

@@ -18,7 +18,8 @@ from tests.postgresql import Cluster, open_cluster
 from agent_worker.core import failpoints
 from agent_worker.core.errors import Unreachable
 from agent_worker.core.events import WorkspaceChanged
-from agent_worker.database.postgres import PATIENCE, PostgresDatabase
+from agent_worker.database.postgres import PostgresDatabase
+from agent_worker.database.postgres_faults import PATIENCE
 from agent_worker.schedules.schedule import fire_due
 from agent_worker.service.hook_starter import HookStarter
 from agent_worker.service.messages import deliver

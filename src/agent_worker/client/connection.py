@@ -55,6 +55,7 @@ from agent_worker.core.later import pattern
 #: -P: a file in the directory where the user happens to be must not be taken for a module of ours.
 COMMAND = (sys.executable, "-P", "-m", "agent_worker.daemon.main")
 
+_daemons: set[int] = set()  #: daemons that this process has started, and has not seen end
 _TAIL = 12  #: lines of the log that explain a failed start
 _CHUNK = 64 * 1024
 
@@ -78,6 +79,7 @@ def spawn(home: Path, command: Sequence[str], until: float) -> str | None:
     """
     import subprocess
 
+    _bury()
     log = open_private(home / LOG_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     before = os.fstat(log).st_size
     ready, told = os.pipe()
@@ -103,12 +105,24 @@ def spawn(home: Path, command: Sequence[str], until: float) -> str | None:
     match word:
         case None | {"ready": _}:
             process.returncode = 0  # said to the library: we will not wait for it, it is meant to outlive us
+            _daemons.add(process.pid)
             return None if word is None else str(word.get("note", ""))
         case {"error": _}:
             process.wait()
             raise error_of(503, word)
         case _:
             raise _failed_start(process.wait(), home, before)
+
+
+def _bury() -> None:
+    """See to the end of daemons that we started and that have not outlived us: else each leaves a zombie here."""
+    for pid in tuple(_daemons):
+        try:
+            ended, _ = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:  # we are a fork of who started it, or somebody has waited for it
+            ended = pid
+        if ended:
+            _daemons.discard(pid)
 
 
 def _word(ready: int, until: float) -> dict[str, Any] | None:

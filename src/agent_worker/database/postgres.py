@@ -14,32 +14,31 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
-from types import CodeType
 from typing import Concatenate, ParamSpec, TypeVar
 
 import psycopg
 
-from agent_worker.core.errors import DiskFull, NotStored, Refused, StorageFault, Unreachable
+from agent_worker.core.errors import NotStored, Refused, StorageFault, Unreachable
 from agent_worker.core.events import Bus, Event
 from agent_worker.core.failpoints import failpoint
 from agent_worker.core.ids import new_id
 from agent_worker.database import event_rows, last_commit
 from agent_worker.database.backup import DUMP
 from agent_worker.database.database import ProjectDatabase, Row, Transaction
-from agent_worker.database.postgres_feed import AT_ONCE, EventFeed
-from agent_worker.database.postgres_session import (
-    READ,
-    WRITE,
-    Connection,
-    PostgresTransaction,
-    SecondTrip,
-    connect,
-    place_of,
-    prepare,
+from agent_worker.database.postgres_faults import (
+    PATIENCE,
+    PAUSES,
+    Reach,
+    fault_of,
+    is_passing,
+    not_stored,
+    pauses,
+    said,
 )
+from agent_worker.database.postgres_feed import AT_ONCE, EventFeed
+from agent_worker.database.postgres_readers import PostgresReaders
+from agent_worker.database.postgres_session import WRITE, PostgresTransaction, connect, place_of, prepare
 from agent_worker.database.transaction import Redact
 from agent_worker.database.write_queue import Job, WriteQueue, fail, settle
 
@@ -50,19 +49,10 @@ T = TypeVar("T")
 Jobs = list[Job[PostgresTransaction]]
 
 GROUP = 64  # changes in one commit; the others of the project wait for all of them
-READERS = 4
-PATIENCE = 30.0  #: seconds that a change or a question waits for a server that is away
-PAUSES = (0.0, 0.05, 0.1, 0.2)  # seconds between tries to reach it; the last again and again
 EVENTS_KEPT = 100_000  # how far back a stream can go on
 EVENTS_OVER = 1000  # and how many more there may be until the oldest go
 _EVENT = ("id", "project", "workspace", "seq", "record", "at")  # the columns of an event, as in a record
 _LOCK = "select 1 from project where id = any(:listed) order by id for update"
-
-#: Not ours to answer for, and gone when it is tried again: rivals, a pooler, a standby, a server that stops or starts.
-_PASSING = (
-    *("40001", "40P01", "55P03", "57014", "25006", "25P02", "25P03"),
-    *("53300", "57P01", "57P02", "57P03", "57P05", "08000", "08003", "08006"),
-)
 
 
 class PostgresProject(ProjectDatabase):
@@ -95,20 +85,15 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         self._url = url
         self.redact = redact
         self.place = place_of(url)  #: as people may read it
-        self.trouble = ""  #: why the server cannot be reached just now
-        self._patience = patience
+        self._reach = Reach(self.place, patience)
         self._writer: PostgresTransaction | None = None
-        self._ending = threading.Event()
         self._id = new_id("w")  # by which our commits are known
         self._tried = 0  # number of the transaction that is under way, or was the last
         self._unsure = False  # whether that was committed: it can be asked
         self._last = 0  # number of the last event of ours
         self._feed = EventFeed()
         self._forgot = 0  # and what that was when the oldest went
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="reader")
-        self._in_one_trip: dict[CodeType, bool] = {}  # whether a query took one trip, each time so far
-        self._local = threading.local()
-        self._reading: list[Connection] = []
+        self._readers = PostgresReaders(url, self._reach, here)
 
     @classmethod
     async def open(
@@ -126,6 +111,11 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
             raise
         return database
 
+    @property
+    def trouble(self) -> str:
+        """Why the server cannot be reached just now."""
+        return self._reach.trouble
+
     def of(self, project: str) -> ProjectDatabase:
         return PostgresProject(self, project)
 
@@ -136,7 +126,10 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
 
     async def _look(self, known_by: Callable[..., object], query: Callable[[PostgresTransaction], T]) -> T:
         self._check_open()
-        return await self._loop.run_in_executor(self._readers, self._query, query, _code_of(known_by))
+        return await asyncio.wrap_future(self._readers.look(known_by, query))
+
+    def _close_readers(self) -> None:
+        self._readers.close()
 
     async def back_up(self, target: Path, files: Mapping[str, bytes] | None = None) -> None:
         raise Refused(f"the daemon's state is at {self.place}, which makes its own backups", hint=DUMP)
@@ -148,71 +141,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         """Nothing to do: PostgreSQL looks after its own pages."""
 
     def _hurry(self) -> None:
-        self._ending.set()  # then no server is waited for
-
-    # --- readers ------------------------------------------------------------------------------------------
-
-    def _query(self, query: Callable[[PostgresTransaction], T], code: CodeType | None) -> T:
-        began = time.monotonic()
-        for pause in _pauses():
-            try:
-                return self._asked(query, code)
-            except psycopg.Error as error:
-                self._drop_reader()
-                if not _is_passing(error):
-                    raise self._judge(error, "answer") from error
-                self._wait_or_refuse(error, pause, began)
-        raise AssertionError  # pauses have no end
-
-    def _asked(self, query: Callable[[PostgresTransaction], T], code: CodeType | None) -> T:
-        """Ask it in a transaction; without one where the same function needed a single trip so far."""
-        if code is not None and self._in_one_trip.get(code):
-            try:
-                return self._asked_once(query, code, one_trip=True)
-            except SecondTrip:
-                self._in_one_trip[code] = False  # not this time: it is not tried again
-        return self._asked_once(query, code, one_trip=False)
-
-    def _asked_once(self, query: Callable[[PostgresTransaction], T], code: CodeType | None, *, one_trip: bool) -> T:
-        transaction: PostgresTransaction | None = getattr(self._local, "transaction", None)
-        if transaction is None:
-            transaction = PostgresTransaction(connect(self._url), here=self.here, settings=READ, ending=self._ending)
-            self._local.transaction = transaction
-            self._reading.append(transaction.connection)
-        transaction.begin_change()
-        transaction.begin_read(one_trip=one_trip)
-        try:
-            found = query(transaction)
-            transaction.settle()
-        except psycopg.Error:
-            raise
-        except BaseException:
-            transaction.roll_back()
-            raise
-        self.trouble = ""
-        if code is not None:
-            self._in_one_trip.setdefault(code, transaction.trips <= 1)
-        transaction.let_go()
-        return found
-
-    def _drop_reader(self) -> None:
-        if transaction := getattr(self._local, "transaction", None):
-            self._local.transaction = None
-            self._reading.remove(transaction.connection)
-            transaction.connection.close()
-
-    def _wait_or_refuse(self, error: Exception, pause: float, began: float) -> None:
-        """The server is away: wait a little, unless that was for too long already, or we are ending."""
-        if not self.trouble:
-            log.warning("%s does not answer: %s", self.place, _said(error))
-        self.trouble = _said(error)
-        waited = time.monotonic() - began
-        if waited > self._patience or self._ending.wait(pause):
-            raise self._unreachable() from None
-
-    def _unreachable(self) -> Unreachable:
-        told = f"the database at {self.place} cannot be reached: {self.trouble}; nothing was stored"
-        return Unreachable(told, hint="agent-worker doctor; the daemon continues when the server is back")
+        self._reach.ending.set()  # then no server is waited for
 
     # --- the writer thread ---------------------------------------------------------------------------------
 
@@ -222,7 +151,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
             self._feed.told = self._newest()
             self._forget(last_commit.FORGET_OLD)
         except psycopg.Error as error:
-            told = f"the database at {self.place} cannot be used: {_said(error)}"
+            told = f"the database at {self.place} cannot be used: {said(error)}"
             return self._tell(settle, ready, StorageFault(told, hint="agent-worker doctor"))
         except BaseException as error:
             return self._tell(settle, ready, error)
@@ -246,7 +175,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
 
     def _told_by_others(self, group: Jobs) -> Iterator[Event]:
         """What happened elsewhere before this group, or by now: so all events are published in the order of commits."""
-        if self._ending.is_set():
+        if self._reach.ending.is_set():
             return iter(())  # nobody waits for it any more
         own = [event.number for job in group if job.error is None for event in job.told if event.number]
         return self._feed.missing(own, self._rows_told)
@@ -254,7 +183,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
     def _rows_told(self, after: int, before: int) -> list[Row] | None:
         """None: the server cannot be reached."""
         began = time.monotonic()
-        for pause in _pauses():
+        for pause in pauses():
             try:
                 if self._writer is None:
                     self._open_writer()
@@ -264,7 +193,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
             except psycopg.Error as error:
                 self._drop_writer()
                 try:
-                    self._wait_or_refuse(error, pause, began)
+                    self._reach.wait_or_refuse(error, pause, began)
                 except Unreachable:  # the next beat that succeeds looks again
                     return None
         raise AssertionError  # pauses have no end
@@ -281,7 +210,9 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         except BaseException:
             connection.close()
             raise
-        self._writer = PostgresTransaction(connection, self.redact, self.here, settings=WRITE, ending=self._ending)
+        self._writer = PostgresTransaction(
+            connection, self.redact, self.here, settings=WRITE, ending=self._reach.ending
+        )
 
     def _forget(self, sql: str, **values: object) -> None:
         """What nobody misses if it stays."""
@@ -290,7 +221,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
                 self._writer.counted(sql, values)
             except psycopg.Error as error:
                 self._drop_writer()
-                log.warning("%s could not be cleaned up: %s", self.place, _said(error))
+                log.warning("%s could not be cleaned up: %s", self.place, said(error))
 
     def _drop_writer(self) -> None:
         if self._writer:
@@ -301,7 +232,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         """Store a group, however often the server has to be reached anew for it."""
         began, self._unsure = time.monotonic(), False  # what became of another group says nothing of this one
         unforeseen: NotStored | None = None
-        for pause in _pauses():
+        for pause in pauses():
             try:
                 if self._unsure and self._was_committed():
                     break
@@ -311,33 +242,33 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
                 break
             except psycopg.Error as error:
                 self._drop_writer()
-                if not _is_passing(error):
-                    return fail(group, self._judge(error))
+                if not is_passing(error):
+                    return fail(group, fault_of(error))
                 if fault := self._gives_up(error, pause, began):
                     return fail(group, fault)
             except Exception as error:  # boundary: whatever it was, nobody may wait for an answer for ever
                 log.exception("PostgreSQL did not store a change")
                 self._drop_writer()
-                unforeseen = _not_stored(error)
+                unforeseen = not_stored(error)
                 if not self._unsure:
                     return fail(group, unforeseen)
                 if fault := self._gives_up(error, pause, began):
                     return fail(group, fault)
-        self.trouble, self._unsure = "", False
+        self._reach.trouble, self._unsure = "", False
         self._forget_events()
 
     def _gives_up(self, error: Exception, pause: float, began: float) -> StorageFault | None:
         """Why to stop waiting for the server; None to go on. A change that may be stored is waited for: only the server
         knows."""
         try:
-            self._wait_or_refuse(error, pause, began)
+            self._reach.wait_or_refuse(error, pause, began)
         except Unreachable as fault:
             if not self._unsure:
                 return fault
-            if self._ending.is_set():
+            if self._reach.ending.is_set():
                 self._unsure = False
                 return StorageFault("the daemon ended before PostgreSQL said whether the last change was stored")
-            self._ending.wait(PAUSES[-1])
+            self._reach.ending.wait(PAUSES[-1])
         return None
 
     def _attempt(self, group: Jobs) -> None:
@@ -369,13 +300,13 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
                 self._perform(transaction, job)
             first = self._take_numbers(transaction, group)
         except BaseException as error:
-            if isinstance(error, psycopg.Error) and _is_passing(error):
+            if isinstance(error, psycopg.Error) and is_passing(error):
                 raise
             return False
         try:
             self._end(transaction, group, first)
         except psycopg.Error as error:
-            if _is_passing(error):
+            if is_passing(error):
                 raise
             self._unsure = False  # the server has said no: to a statement that nobody had waited for
             return False
@@ -390,7 +321,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
                 self._perform(transaction, job)
                 transaction.settle()
             except BaseException as error:
-                if isinstance(error, psycopg.Error) and _is_passing(error):
+                if isinstance(error, psycopg.Error) and is_passing(error):
                     raise
                 job.error = error
                 transaction.go_back()
@@ -447,36 +378,3 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         log.warning("the connection was lost in a commit, which was %s", "made" if made else "not made")
         self._unsure = False
         return made
-
-    def _judge(self, error: psycopg.Error, deed: str = "store") -> StorageFault:
-        if error.sqlstate == "53100":
-            return DiskFull("the disk of PostgreSQL is full: nothing was stored", hint="free some space on its machine")
-        return _not_stored(error, deed)
-
-
-def _code_of(query: Callable[..., object]) -> CodeType | None:
-    """By which a query is known again, also one that is made anew each time."""
-    while isinstance(query, partial):
-        query = query.func
-    return getattr(query, "__code__", None)
-
-
-def _is_passing(error: psycopg.Error) -> bool:
-    """Whether it is worth trying again: nothing is wrong with what was asked for."""
-    if error.sqlstate is None:  # no word of the server: the connection is gone, or never came to be
-        return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
-    return error.sqlstate in _PASSING
-
-
-def _not_stored(error: Exception, deed: str = "store") -> NotStored:
-    return NotStored(f"PostgreSQL did not {deed} this: {_said(error)}", hint="agent-worker doctor")
-
-
-def _said(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
-
-
-def _pauses() -> Iterator[float]:
-    yield from PAUSES
-    while True:
-        yield PAUSES[-1]

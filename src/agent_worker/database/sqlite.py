@@ -132,6 +132,11 @@ class SqliteDatabase(WriteQueue[SqliteTransaction]):
         if self._path != ":memory:":
             await asyncio.to_thread(self._apart, _quick_check)
 
+    def _close_readers(self) -> None:
+        self._readers.shutdown()
+        for connection in self._reading:
+            connection.close()
+
     def _hurry(self) -> None:
         for connection in tuple(self._working):
             connection.interrupt()

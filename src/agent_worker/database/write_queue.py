@@ -11,7 +11,6 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
@@ -41,8 +40,6 @@ class WriteQueue(ABC, Generic[X]):
     """The side of the callers. The thread that takes from `_jobs` is the database's own."""
 
     _thread: threading.Thread  #: the writer's
-    _readers: ThreadPoolExecutor
-    _reading: list[Any]  #: their connections, of each database's own kind
 
     def __init__(self, bus: Bus) -> None:
         self.commits = 0  #: that were made here
@@ -96,9 +93,7 @@ class WriteQueue(ABC, Generic[X]):
         self._close_later()
         await asyncio.to_thread(self._thread.join)
         # A reader may still wait for its server: the event loop goes on meanwhile.
-        await asyncio.to_thread(self._readers.shutdown)
-        for connection in self._reading:
-            connection.close()
+        await asyncio.to_thread(self._close_readers)
 
     def _close_later(self) -> None:
         """Let the writer end after what it has been given."""
@@ -106,6 +101,10 @@ class WriteQueue(ABC, Generic[X]):
         self._closed = True
         self._hurry()
         self._jobs.put(None)
+
+    @abstractmethod
+    def _close_readers(self) -> None:
+        """Wait for the looks that are under way, and close their connections."""
 
     @abstractmethod
     def _hurry(self) -> None:
