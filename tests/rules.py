@@ -9,7 +9,7 @@ import re
 import sys
 import tokenize
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -184,12 +184,12 @@ def misplaced_libraries(root: Path, allowed: Mapping[str, Collection[str]]) -> l
     return wrong
 
 
-def unheard_imports(root: Path, heavy: Collection[str]) -> list[str]:
+def unheard_imports(root: Path, heavy: Set[str]) -> list[str]:
     """Heavy modules that a function imports without `taking_turns`: two threads may get a half-made module."""
 
     def late(module: Module, node: ast.AST, *, alone: bool) -> Iterator[str]:
         for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.ImportFrom) and child.module in heavy and not alone:
+            if not alone and not heavy.isdisjoint(_imported(child)):
                 yield f"{module.file}:{child.lineno}"
             turns = isinstance(child, ast.With) and ast.unparse(child.items[0].context_expr) == "taking_turns"
             yield from late(module, child, alone=alone or turns)
@@ -198,9 +198,16 @@ def unheard_imports(root: Path, heavy: Collection[str]) -> list[str]:
         place
         for module in modules(root)
         for node in module.nodes
-        if isinstance(node, ast.FunctionDef)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for place in late(module, node, alone=False)
     ]
+
+
+def _imported(node: ast.AST) -> set[str]:
+    """What a statement imports, if it is an import: modules, and what may be modules."""
+    if isinstance(node, ast.ImportFrom):
+        return {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
 
 
 # --- names and words ----------------------------------------------------------------------------------
@@ -389,6 +396,7 @@ _ASKS = {
         "time.sleep",
     ),
     *("datetime.now", "datetime.utcnow", "datetime.today", "date.today", "asyncio.sleep", "anyio.sleep", "loop.time"),
+    *("get_running_loop().time", "get_event_loop().time"),
 }
 
 
