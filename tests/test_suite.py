@@ -64,8 +64,7 @@ def test_what_is_missing_is_skipped_in_one_way() -> None:
         for path in FILES
         for node in ast.walk(tree(path))
         if isinstance(node, ast.Call)
-        and _last_word(node.func) in ("skip", "skipif", "importorskip")  # quick: what is spelled out below is few
-        and ast.unparse(node.func) in ("pytest.skip", "pytest.mark.skipif", "pytest.importorskip")
+        and _last_word(node.func) in ("skip", "skipif", "importorskip")
         and any(word in ast.unparse(node) for word in ("install", "which(", "sandbox", MISSING, "importorskip('"))
         and "missing(" not in ast.unparse(node)
         and path.name != "test_suite.py"
@@ -193,6 +192,7 @@ def test_no_test_asks_a_machine_to_be_quick() -> None:
         "assert eventually(holds, within=20)",
         "async with asyncio.timeout(5): pass",
         "await asyncio.wait_for(work, 10)",
+        "await wait_for(work, 10)",
         "child.wait(10)",
         "@pytest.mark.timeout(60)\ndef test_a(): pass",
         "assert time.monotonic() - began < 4",
@@ -217,7 +217,9 @@ def _patience_of(call: ast.Call) -> Iterator[ast.expr]:
 
 
 def _last_word(function: ast.expr) -> str:
-    """Of `a.b.c`, c."""
+    """Of `a.b.c`, c; of a name that was imported by itself, that."""
+    if isinstance(function, ast.Name):
+        return function.id
     return function.attr if isinstance(function, ast.Attribute) else ""
 
 

@@ -105,7 +105,7 @@ def test_an_agent_is_made_with_a_few_words(guest: Visit) -> None:
     form = page.get_by_role("form", name="New agent")
     form.get_by_label("Name").fill("2 wrong")
     form.get_by_label("It uses").select_option("mock")
-    form.get_by_label("Who it is told to be").fill("You are Mia.")
+    form.get_by_label("Instructions").fill("You are Mia.")
     form.get_by_role("button", name="Create").click()
     form.locator(".told", has_text="2 wrong").wait_for()
     form.get_by_label("Name").fill("mia")

@@ -29,7 +29,7 @@ from agent_worker.database.database import ProjectDatabase, Row, Transaction
 from agent_worker.database.postgres_faults import (
     PATIENCE,
     PAUSES,
-    Reach,
+    Reachability,
     fault_of,
     is_passing,
     not_stored,
@@ -85,7 +85,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
         self._url = url
         self.redact = redact
         self.place = place_of(url)  #: as people may read it
-        self._reach = Reach(self.place, patience)
+        self._reach = Reachability(self.place, patience)
         self._writer: PostgresTransaction | None = None
         self._id = new_id("w")  # by which our commits are known
         self._tried = 0  # number of the transaction that is under way, or was the last

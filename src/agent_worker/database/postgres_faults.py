@@ -26,7 +26,7 @@ _PASSING = (
 )
 
 
-class Reach:
+class Reachability:
     """Whether the server of a database can be reached, as all threads that ask it find."""
 
     def __init__(self, place: str, patience: float = PATIENCE) -> None:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import psycopg
 
-from agent_worker.database.postgres_faults import Reach, fault_of, is_passing, pauses
+from agent_worker.database.postgres_faults import Reachability, fault_of, is_passing, pauses
 from agent_worker.database.postgres_session import READ, Connection, PostgresTransaction, SecondTrip, connect
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ READERS = 4
 
 
 class PostgresReaders:
-    def __init__(self, url: str, reach: Reach, here: str) -> None:
+    def __init__(self, url: str, reach: Reachability, here: str) -> None:
         self._url = url
         self._reach = reach
         self._here = here

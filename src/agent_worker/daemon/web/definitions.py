@@ -95,7 +95,7 @@ def _new_agent(project: str | None, model: str) -> Html:
                 autocomplete="off",
             ),
         ),
-        h("label", "Who it is told to be", h("span", "its system prompt", class_="less"), who),
+        h("label", "Instructions", h("span", "its system prompt", class_="less"), who),
         h("span", button("Create"), _quick(), h("a", "Not now", href="#/home", class_="less"), class_="buttons"),
         label="New agent",
         class_="make",
