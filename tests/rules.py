@@ -400,15 +400,13 @@ _ASKS = {
 }
 
 
-def own_clocks(root: Path, exempt: Mapping[str, str]) -> list[str]:
-    """Whoever asks the system for the time or waits, or hands on what does, outside the exempt files.
+def own_clocks(root: Path) -> list[str]:
+    """Whoever asks the system for the time or waits, or hands on what does.
 
     By whatever name it was imported. To wait for nothing is no waiting.
     """
     wrong = []
     for module in modules(root):
-        if module.file in exempt or f"{module.part}/" in exempt:
-            continue
         calls = [node for node in module.nodes if isinstance(node, ast.Call)]
         at_once = {id(call.func) for call in calls if [ast.unparse(each) for each in call.args] == ["0"]}
         known = _imported_names(module)

@@ -238,9 +238,9 @@ def test_each_table_has_one_writer() -> None:
 
 
 def test_only_the_clock_asks_for_the_time() -> None:
-    none(rules.own_clocks(SOURCE, CLOCKS))
-    users = [place.partition(":")[0] for place in rules.own_clocks(SOURCE, {})]
-    assert [known for known in CLOCKS if not any(user.startswith(known) for user in users)] == [], "nobody there asks"
+    found = rules.own_clocks(SOURCE)
+    none([place for place in found if not place.startswith(tuple(CLOCKS))])
+    assert [known for known in CLOCKS if not any(place.startswith(known) for place in found)] == [], "nobody there asks"
 
 
 def test_git_is_started_in_one_place() -> None:
@@ -365,19 +365,19 @@ VIOLATIONS: dict[str, tuple[Check, dict[str, str]]] = {
         lambda root: rules.second_writers(root, {"message"}, exempt=set()),
         {"a.py": "A = '-- why\\nUPDATE OR IGNORE main.\"message\" set x = 1'", "b.py": "B = 'delete from message'"},
     ),
-    "a module that sleeps": (lambda root: rules.own_clocks(root, {}), {"a.py": "await asyncio.sleep(1)"}),
+    "a module that sleeps": (rules.own_clocks, {"a.py": "await asyncio.sleep(1)"}),
     "a module that asks for the time": (
-        lambda root: rules.own_clocks(root, {}),
+        rules.own_clocks,
         {"a.py": "datetime.datetime.now(UTC)"},
     ),
     "a module that asks under another name": (
-        lambda root: rules.own_clocks(root, {}),
+        rules.own_clocks,
         {"a.py": "from time import monotonic as now\nnow()"},
     ),
-    "a module that hands the time on": (lambda root: rules.own_clocks(root, {}), {"a.py": "x = time.time"}),
-    "a module that asks the event loop": (lambda root: rules.own_clocks(root, {}), {"a.py": "self._loop.time()"}),
+    "a module that hands the time on": (rules.own_clocks, {"a.py": "x = time.time"}),
+    "a module that asks the event loop": (rules.own_clocks, {"a.py": "self._loop.time()"}),
     "a module that asks the event loop it runs in": (
-        lambda root: rules.own_clocks(root, {}),
+        rules.own_clocks,
         {"a.py": "asyncio.get_running_loop().time()"},
     ),
     "git started somewhere": (rules.git_starters, {"a.py": "subprocess.run(['git', 'status'])"}),
