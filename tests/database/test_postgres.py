@@ -234,7 +234,7 @@ async def test_a_look_of_one_trip_is_a_transaction_that_nobody_begins(
         one, other = await database.read(in_one)
         assert (one["level"], one["ro"]) == ("repeatable read", "on")
         assert one["began"] == other["began"]
-    (session,) = database._reading
+    (session,) = database._readers._open
     asked = "select query like 'select current_setting%%' from pg_stat_activity where pid = %s"
     assert cluster.run(asked, session.info.backend_pid) == [(True,)], "nothing came after it"
 
@@ -260,7 +260,7 @@ async def test_a_look_that_takes_a_second_trip_this_time_sees_one_moment_all_the
 
 
 async def test_a_look_that_writes_this_time_cannot(database: PostgresDatabase) -> None:
-    database._patience = 0.0
+    database._reach.patience = 0.0
     project = database.of(await new_project(database))
 
     def look(tx: Transaction, *, sly: bool) -> int:

@@ -54,7 +54,7 @@ ABOUT_ALL = {
     "select h.*, c.root from hook_delivery h join checkout c": "the starter of webhooks; each row says its project",
     "select * from hook_delivery where state = 'starting'": "after a start: the same",
     "select id, project, workspace, seq, record from": "the stream of events; each says its project",
-    "select e.id, e.project, e.workspace, e.record": "what other hosts tell; the same",
+    "select e.id as number, e.project, e.workspace, e.record": "what other hosts tell; the same",
     "select 'watch', to_jsonb(w) from watch w": "what other hosts signal; each row says its project",
     "delete from watch where": "of hosts that are gone",
     "delete from waiting_agent where": "of hosts that are gone",

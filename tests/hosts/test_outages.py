@@ -41,7 +41,7 @@ async def away(tmp_path: Path, workflow: str) -> AsyncIterator[tuple[TestHost, C
         async with open_fleet(cluster.new_database(), tmp_path, "alice", workflow=workflow) as fleet:
             host = await fleet.add()
             assert isinstance(host.runtime.database, PostgresDatabase)
-            host.runtime.database._patience = 0.01
+            host.runtime.database._reach.patience = 0.01
             yield host, cluster
             if not cluster.is_running:
                 await asyncio.to_thread(cluster.start)
@@ -50,7 +50,7 @@ async def away(tmp_path: Path, workflow: str) -> AsyncIterator[tuple[TestHost, C
 async def come_back(host: TestHost, cluster: Cluster) -> None:
     await asyncio.to_thread(cluster.start)
     assert isinstance(host.runtime.database, PostgresDatabase)
-    host.runtime.database._patience = PATIENCE  # a session that was lost is noticed by whoever asks next
+    host.runtime.database._reach.patience = PATIENCE  # a session that was lost is noticed by whoever asks next
 
 
 async def until_refused(host: TestHost) -> None:
@@ -155,7 +155,7 @@ async def test_H4_a_host_that_could_not_take_part_in_a_team_does_when_the_server
                 assert writer
                 waits, pid = "select pg_blocking_pids(%s) <> '{}'", writer.connection.info.backend_pid
                 await until(lambda: cluster.run(waits, pid) == [(True,)])
-                host.runtime.database._patience = 0.01
+                host.runtime.database._reach.patience = 0.01
                 await asyncio.to_thread(cluster.stop)
                 await until_refused(host)
                 await come_back(host, cluster)
@@ -180,7 +180,7 @@ async def test_H4_a_team_that_was_being_taken_up_when_the_server_went_away_goes_
 
             unlisten = host.runtime.bus.listen(go_away, WorkspaceChanged)
             assert isinstance(host.runtime.database, PostgresDatabase)
-            host.runtime.database._patience = 0.01
+            host.runtime.database._reach.patience = 0.01
             await first.stop()
             await until(lambda: not cluster.is_running)
             unlisten()

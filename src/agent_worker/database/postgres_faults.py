@@ -33,7 +33,7 @@ class Reachability:
         self.place = place  #: as people may read it
         self.trouble = ""  #: why it cannot be reached just now
         self.ending = threading.Event()  #: once set, no server is waited for
-        self._patience = patience
+        self.patience = patience  #: seconds
 
     def wait_or_refuse(self, error: Exception, pause: float, began: float) -> None:
         """The server is away: wait a little, unless that was for too long already, or we are ending."""
@@ -41,7 +41,7 @@ class Reachability:
             log.warning("%s does not answer: %s", self.place, said(error))
         self.trouble = said(error)
         waited = time.monotonic() - began
-        if waited > self._patience or self.ending.wait(pause):
+        if waited > self.patience or self.ending.wait(pause):
             raise self._unreachable() from None
 
     def _unreachable(self) -> Unreachable:
