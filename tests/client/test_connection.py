@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from tests.daemon.minimal import COMMAND, end, running
+from tests.patience import eventually
 
 from agent_worker.client.connection import Client, connect, find
 from agent_worker.client.discovery import DAEMON_FILE, DaemonFile, birth_of, make_home, proof, read_daemon, write_daemon
@@ -304,6 +305,7 @@ def test_a_daemon_that_has_ended_is_gone_from_the_table_of_processes_with_the_ne
     """A program may go on for weeks, and daemons that it has started may end."""
     first = connect(home=home, command=COMMAND).found.pid
     end(home)
+    eventually(lambda: birth_of(first) is None)
     connect(home=home, command=COMMAND)
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)
