@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -163,6 +164,26 @@ async def test_a_server_that_hangs_up_before_it_says_who_it_is_is_told_as_that(
         client = ModelClient({}, NOT_TOO_LONG)
         with pytest.raises(Transient, match=r"127\.0\.0\.1:\d+ cannot be reached: \w+"):
             await asked(client, ModelAddress(f"https://127.0.0.1:{port}", False))
+
+
+async def test_what_breaks_the_encryption_is_told_in_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificates = Certificates(tmp_path, "localhost")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))
+
+    async def break_it(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"{}")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhe")
+        await writer.drain()
+        os.write(writer.get_extra_info("socket").fileno(), b"\x17\x03\x03\x00\x20" + b"x" * 32)
+        await reader.read()
+
+    async with serving(break_it, certificates.server()) as port:
+        client = ModelClient({}, NOT_TOO_LONG)
+        with pytest.raises(Transient, match=r"localhost:\d+ broke off: .*(record|decryption)"):
+            await asked(client, ModelAddress(f"https://localhost:{port}", False))
+        await client.close()
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_not_accepted(

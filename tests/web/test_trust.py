@@ -36,6 +36,16 @@ def test_what_a_project_may_do_is_approved_seen_and_taken_back(guest: Visit) -> 
     assert guest.daemon.ask("GET", guest.daemon.query("/trust/approved")).json == []
 
 
+def test_what_is_approved_and_too_long_to_be_shown_says_so(guest: Visit) -> None:
+    guest.daemon.do("POST", "/trust")
+    long = "\\n".join(f"echo {n}" for n in range(500))
+    (guest.daemon.project / ".workflows" / "long.yaml").write_text(SETUP.replace("'echo prepared'", f'"{long}"'))
+    guest.daemon.do("POST", "/trust", workflow="long")
+    page = guest.open(f"{guest.place('approval')}&workflow=long")
+    page.locator(".approved summary").first.click()
+    page.locator(".approved .why", has_text="Not shown here").first.wait_for()
+
+
 def test_a_call_that_is_always_allowed_is_asked_about_again(guest: Visit) -> None:
     guest.daemon.do("POST", "/trust", agent="bob")
     guest.daemon.do("POST", "/send", to="bob", message="look")
@@ -47,6 +57,13 @@ def test_a_call_that_is_always_allowed_is_asked_about_again(guest: Visit) -> Non
     entry.get_by_role("button", name="Ask again").click()
     entry.wait_for(state="detached")
     assert guest.daemon.ask("GET", guest.daemon.query("/allowed")).json == []
+
+
+@pytest.mark.parametrize("days", ["-1", "0", "1e300"])
+def test_a_token_of_no_time_or_of_all_times_is_not_made(daemon: Served, days: str) -> None:
+    body = {"name": "odd", "project": str(daemon.project), "days": float(days)}
+    assert daemon.ask("POST", "/page/token", body=body).status == 422
+    assert daemon.ask("GET", daemon.query("/tokens")).json == []
 
 
 def test_a_token_is_shown_once_and_revoked(guest: Visit) -> None:

@@ -16,6 +16,7 @@ from agent_worker.service.service import Service
 from agent_worker.work import door_tokens
 from agent_worker.work.door_tokens import Door, DoorToken
 
+Days = Annotated[float, Field(gt=0, le=3660)]
 _DAY = 24 * 3600 * 1_000_000
 
 
@@ -41,7 +42,7 @@ async def token_create(
     project: str | None = None,
     door: Door = "openai",
     opens: list[str] | None = None,
-    days: Annotated[float, Field(gt=0, le=3660)] | None = None,
+    days: Days | None = None,
 ) -> NewToken:
     """Make a token that lets another program talk to the agents and teams of a project, or to some of them."""
     loaded = await service.project(project)

@@ -15,10 +15,13 @@ from contextlib import suppress
 
 import httptools
 
+from agent_worker.core.later import pattern
+
 _HELD = 256 * 1024  # bytes of an answer that its reader has not taken; the server waits beyond that
 _LONGEST_BESIDE = 128 * 1024  # bytes in a row that are no body: headers, and what may stand around and behind a body
 _ASKED_AFTER, _ASKED_EVERY = 45, 15  # seconds without a word until the other side is asked whether it is there
 _FRAMED = (b"content-length", b"transfer-encoding")
+_NUMBERED = pattern(r"\[Errno (\d+)\]")
 
 
 class ConnectionBroken(Exception):
@@ -134,7 +137,7 @@ class HttpConnection(asyncio.Protocol):
         if self._is_headed and exc is None and not any(name in _FRAMED for name, _ in self.headers):
             self.is_whole = True  # an answer without a length ends with its connection
         elif not self.is_whole:
-            self._break(_words(exc) if exc else "the other side closed it")
+            self._break(in_words(exc) if exc else "the other side closed it")
         self._is_kept = False
         self._wake()
 
@@ -204,6 +207,13 @@ def _keep_alive(sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _ASKED_EVERY)
 
 
-def _words(error: Exception) -> str:
-    """What the system says, without its number."""
-    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+def in_words(error: Exception) -> str:
+    """What the system says, without its numbers and addresses: `Connection refused`."""
+    import ssl
+
+    if isinstance(error, ssl.SSLError):  # its number is none of the system's
+        return getattr(error, "verify_message", "") or str(error.reason or error).replace("_", " ").lower()
+    if not isinstance(error, OSError):
+        return str(error)
+    tried = _NUMBERED.findall(str(error))  # each address of the name, if there are several
+    return os.strerror(int(tried[0])) if tried else error.strerror or str(error) or "the other side closed it"

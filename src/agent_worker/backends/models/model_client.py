@@ -8,7 +8,6 @@ provider too.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -42,7 +41,6 @@ _MOST_TRIED = 4  # addresses of one name
 _PLAIN = "/?%:@!$&'()*+,;=~"  # what an address may have beside letters and digits
 _LONGEST_ERROR = 64 * 1024
 _NAME = pattern(r"[\w!#$%&'*+.^`|~-]+\Z", re.ASCII)
-_NUMBERED = pattern(r"\[Errno (\d+)\]")
 _SENT = {"user-agent": "agent-worker", "accept": "*/*"}
 _SENT_ALWAYS = {"content-type": "application/json", "accept-encoding": "identity"}
 
@@ -100,6 +98,8 @@ class ModelClient:
         addresses = [] if server.proxy else await addresses_of(target, self._resolve)  # a proxy resolves them itself
         if idle := self._idle_one(server, addresses):
             return idle
+        from agent_worker.backends.models.http_connection import in_words
+
         tried, why = addresses[:_MOST_TRIED] or [""], ""
         for address in tried:
             try:
@@ -108,7 +108,7 @@ class ModelClient:
             except TimeoutError:
                 why = f"no answer within {self._patience.connect:g} s"
             except OSError as error:
-                why = _why(error)
+                why = in_words(error)
             else:
                 self._used.add(connection)
                 return connection
@@ -268,13 +268,3 @@ def _host_in(location: str) -> str:
         return host_of(location) or "another address"
     except BadInput:
         return "what is no address"
-
-
-def _why(error: OSError) -> str:
-    """In the system's words, without its numbers and addresses: `Connection refused`."""
-    import ssl
-
-    if isinstance(error, ssl.SSLError):
-        return getattr(error, "verify_message", "") or str(error.reason or error).replace("_", " ").lower()
-    tried = _NUMBERED.findall(str(error))  # each address of the name, if there are several
-    return os.strerror(int(tried[0])) if tried else error.strerror or str(error) or "the other side closed it"

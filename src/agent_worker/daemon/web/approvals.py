@@ -60,14 +60,14 @@ def _approved(
     agent: str | None,
     whose: str,
 ) -> list[Html]:
-    """What is approved, whole, with the button that takes it back."""
+    """What is approved, with the button that takes it back."""
     if not approved:
         return [empty("You have approved nothing here, or nothing here needs it.")]
     entries = [
         h(
             "details",
             h("summary", each.what),
-            h("pre", "\n".join(each.shown.splitlines()[:SHOWN]), class_="diff", tabindex=0),
+            _shown(each),
             data_key=f"approved-{each.digest}",
         )
         for each in approved
@@ -168,13 +168,15 @@ def listed(pending: Sequence[PendingApproval]) -> Html:
 
 
 def _one(each: PendingApproval) -> Html:
+    why = h("p", each.why, class_="why") if each.why else None
+    return h("div", h("h3", each.what), why, _shown(each), class_="power")
+
+
+def _shown(each: PendingApproval) -> list[Html | None]:
+    """All of it, as far as a person reads it, and how much more there is."""
     lines = each.shown.splitlines()
     more = len(lines) - SHOWN
-    return h(
-        "div",
-        h("h3", each.what),
-        h("p", each.why, class_="why") if each.why else None,
+    return [
         h("pre", diff_lines(lines[:SHOWN]) if each.changed else "\n".join(lines[:SHOWN]), class_="diff", tabindex=0),
         h("p", f"Not shown here: {plural(more, 'more line')}.", class_="why") if more > 0 else None,
-        class_="power",
-    )
+    ]

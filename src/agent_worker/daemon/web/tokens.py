@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from agent_worker.core.text import plural
 from agent_worker.daemon.web.frame import View, answer, button, empty, form, section, when
 from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.service import tokens
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
-from agent_worker.service.tokens import TokenView
+from agent_worker.service.tokens import Days, TokenView
 from agent_worker.work.door_tokens import Door
 
 
@@ -66,7 +65,7 @@ def _new(project: str | None) -> Html:
             "label",
             "Good for",
             h("span", "days; empty is until you revoke it", class_="less"),
-            h("input", name="days", type="number", min="1", step="any"),
+            h("input", name="days", type="number", min="1", max="3660", step="any"),
         ),
         button("Make it"),
         label="New token",
@@ -83,11 +82,11 @@ async def token_made(
     project: str | None = None,
     door: Door = "openai",
     opens: list[str] | None = None,
-    days: float | None = None,
+    days: Days | None = None,
 ) -> View:
     """A new token, which is shown this once."""
     made = await tokens.token_create(service, name, project, door, opens or None, days)
     copy = h("button", "Copy", type="button", class_="quiet", data_copy=made.token)
-    good = f", good for {plural(round(days), 'day')}" if days else ""
-    told = h("p", f"The token {made.name}{good}. It is not shown again:")
+    good = [", good until ", when(made.ends_at, day=True)] if made.ends_at else []
+    told = h("p", f"The token {made.name}", good, ". It is not shown again:")
     return View("", h("div", told, h("p", h("code", made.token), " ", copy, class_="token")))
