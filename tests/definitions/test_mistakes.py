@@ -37,6 +37,8 @@ def told(root: Path, file: str, text: str) -> list[str]:
         ("max_steps: '20'\n", "2:12: max_steps: must be a whole number (without quotes)"),
         ("max_tokens: 99999999999999999999\n", "2:13: max_tokens: must be a whole number (with at most 18 digits)"),
         ("prompt:\n  system: {name}\n", "3:11: prompt.system: must be text (put it in quotes)"),
+        ("prompt:\n  system: { text: hi }\n", "3:11: prompt.system: must be text"),
+        ("prompt:\n  system: [hi]\n", "3:11: prompt.system: must be text"),
         # what YAML does not take for what was meant
         ("<<<<<<< HEAD\nname: a\n=======\n", "2:1: is in the middle of a merge (keep one of the two versions"),
         ("name: a\n=======\nname: b\n>>>>>>> other\n", "3:1: is in the middle of a merge"),
@@ -163,3 +165,9 @@ def test_what_can_be_used_but_is_hardly_meant_is_a_remark(root: Path, file: str,
     (found,) = checked(root).remarks
     assert found.startswith(f"{file}: ")
     assert remark in found
+
+
+def test_the_name_of_a_file_begins_no_line_of_its_own(root: Path) -> None:
+    problems = told(root, ".agents/zed.yaml\n.agents: all is well.yaml", AGENT)
+    assert len(problems) == 1
+    assert problems[0].startswith(".agents/zed.yaml\\n.agents: all is well.yaml:1:1: ")

@@ -98,6 +98,12 @@ def _problem(details: ErrorDetails, source: Source) -> Problem:
     return source.problem(path, sentence.format_map(context) if kind in _SENTENCES else sentence, hint=hint)
 
 
+def _for_a_text(given: object) -> str:
+    """`{name}` was meant as it stands; `{ ref: name }` and `[a, b]` are meant as something else."""
+    holds = given.values() if isinstance(given, dict) else given if isinstance(given, list) else ()
+    return "" if any(each is not None for each in holds) else "put it in quotes"
+
+
 def _for_a_list(given: object) -> str:
     return "lines of `- …`" if isinstance(given, dict) else "write it in brackets: [ … ]"
 
@@ -110,7 +116,7 @@ def _for_a_number(given: object) -> str:
 
 #: What to write instead, where that can be said for any key. The value itself is not repeated: it may be a secret.
 _HINTS: Mapping[str, Callable[[object], str]] = {
-    "string_type": lambda _: "put it in quotes",
+    "string_type": _for_a_text,
     "int_type": _for_a_number,
     "float_type": _for_a_number,
     "tuple_type": _for_a_list,
