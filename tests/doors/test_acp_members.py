@@ -98,5 +98,5 @@ def test_what_has_come_too_far_is_refused_at_the_door(daemon: Served) -> None:
         daemon.do("POST", "/serve", agent="bob", message="further", cause=run)
         assert daemon.read(stored.instructions)[-1]["hop"] == hop
         run = daemon.read(stored.runs)[-1]["id"]
-    with pytest.raises(AgentWorkerError, match="24 hops away from the request that began it: no further"):
+    with pytest.raises(AgentWorkerError, match="24 hops away from the request that began it: it is not passed on"):
         daemon.do("POST", "/serve", agent="bob", message="further", cause=run)

@@ -132,7 +132,7 @@ def test_workflows_that_start_each_other_come_to_an_end(daemon: Served, outer: d
         last = daemon.read(stored.runs, root=outer["root"])[-1]
         assert daemon.read(stored.instructions, id=last["instruction"])[0]["hop"] == hop
         run = last["id"]
-    with pytest.raises(AgentWorkerError, match="24 hops away from the request that began it: no further"):
+    with pytest.raises(AgentWorkerError, match="24 hops away from the request that began it: it is not passed on"):
         daemon.do("POST", "/workflows/run", workflow="inner", tag="loop", cause=run)
 
 

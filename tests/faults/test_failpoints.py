@@ -152,7 +152,7 @@ def test_D1_a_process_of_its_own_dies_at_the_failpoint_its_environment_names(tmp
         [sys.executable, "-m", "tests.faults.worker"],
         stdin=theirs,
         stdout=theirs,
-        env={**os.environ, VARIABLE: "commit.after=kill:30"},
+        env={**os.environ, VARIABLE: "commit.after=kill:20"},
     )
     theirs.close()
     life = Life(ours, Order(str(scene.home), scene.members))

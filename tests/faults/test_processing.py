@@ -48,7 +48,10 @@ def test_Q5_after_a_kill_the_work_resumes_at_the_next_step(nursery: Nursery, tmp
     scene = Scene(nursery, tmp_path, ("alice",))
     march(scene, f"step.after_persist=kill:{step}")
     assert lines(tmp_path / "asked.log") == [f"march {n}" for n in range(STEPS + 1)]
-    assert lines(tmp_path / "outside.log") == [f"march/{n}" for n in range(STEPS)]
+    # That its call begins may be in the same commit: then nobody knows whether it was made, and it is not made again.
+    unknown = {n for n, shown in calls_shown(scene).items() if shown.startswith("The outcome of this call is unknown")}
+    assert unknown <= {step - 1}
+    assert lines(tmp_path / "outside.log") == [f"march/{n}" for n in range(STEPS) if n not in unknown]
 
 
 @pytest.mark.parametrize("step", BOUNDARIES)

@@ -79,8 +79,8 @@ async def test_H4_a_team_that_could_not_be_stopped_is_as_it_was(away: tuple[Test
     started = await begin(host.service, WorkflowRequest("review", host.root))
     asked = await deliver(host.runtime, host.loaded, "alice", "go on")
     await slow.begun.wait()
-    ends = asyncio.ensure_future(host.service.finish(started))
     await asyncio.to_thread(cluster.stop)
+    ends = asyncio.ensure_future(host.service.finish(started))
     with pytest.raises(Unreachable):
         await host.service.stop(started)
     assert host.service.running(started.id) is started

@@ -161,7 +161,7 @@ async def provider_tried(service: Service, name: str, project: str | None = None
 
 async def _backends(service: Service, project: str | None) -> Html:
     rows = [_backend(each, project) for each in await backends.backends(service)]
-    titles = (("backend", ""), ("where", ""), ("interrupted", "wide"), ("", "wide"), ("action", "number"))
+    titles = (("backend", ""), ("where", ""), ("interrupted", "wide"), ("notes", "wide"), ("action", "number"))
     told = "A test is two tiny runs of the program. They cost what such runs cost."
     return section("Backends", _table(titles, rows), answer("backend-told"), h("p", told, class_="less"))
 
