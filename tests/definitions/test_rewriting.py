@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.faults.report import few
 
 from agent_worker.core.errors import BadInput, DefinitionError
-from agent_worker.definitions.rewriting import rewritten
+from agent_worker.definitions.rewriting import rewritten, rewritten_within
 from agent_worker.definitions.source import parse_source
 
 TEXT = """\
@@ -143,3 +143,44 @@ def test_any_change_of_any_text_says_what_was_asked_for(
     expected = {key: value for key, value in {**there, **changes}.items() if value is not None or key not in changes}
     assert (parse_source(after, file="f").data or {}) == expected
     assert (yaml.safe_load(after) or {}).keys() == expected.keys()  # other readers see the same keys
+
+
+@pytest.mark.parametrize(
+    ("changes", "old", "new"),
+    [
+        ({"soul.role": "judge"}, "role: reviewer  # inside", "role: judge  # inside"),
+        ({"soul.style": "short"}, "    - be clear\n", "    - be clear\n  style: short\n"),
+        ({"soul.principles": None}, "  principles:\n    - be kind\n\n    # before the last\n    - be clear\n", ""),
+        (
+            {"prompt.system": "Go"},
+            "prompt: { system: You are Alice. }   # in braces",
+            "prompt:   # in braces\n  system: Go",
+        ),
+        ({"limits.usd_per_day": 3}, "# after everything\n", "# after everything\nlimits:\n  usd_per_day: 3\n"),
+        ({"soul.a.b": 1, "soul.a.c": 2}, "    - be clear\n", "    - be clear\n  a:\n    b: 1\n    c: 2\n"),
+    ],
+)
+def test_a_key_within_another_is_set_and_what_stands_beside_it_stays(
+    changes: dict[str, Any], old: str, new: str
+) -> None:
+    assert TEXT.count(old) == 1
+    assert rewritten_within(TEXT, changes, file="x.yaml") == TEXT.replace(old, new)
+
+
+def test_the_last_key_within_another_takes_that_one_along() -> None:
+    text = "a: 1\nlimits:\n  usd_per_day: 3 # money\nb: 2\n"
+    assert rewritten_within(text, {"limits.usd_per_day": None}, file="x.yaml") == "a: 1\nb: 2\n"
+
+
+def test_what_is_beside_a_key_and_named_elsewhere_is_written_out() -> None:
+    text = "a: &a { x: 1 }\nb:\n  c: *a\n  d: 1\n"
+    assert parse_source(rewritten_within(text, {"b.d": 2}, file="x.yaml"), file="x.yaml").data == {
+        "a": {"x": 1},
+        "b": {"c": {"x": 1}, "d": 2},
+    }
+
+
+@pytest.mark.parametrize("key", ["", ".", "soul.", ".role", "soul..role"])
+def test_a_key_of_nothing_is_refused(key: str) -> None:
+    with pytest.raises(BadInput, match="is not a key"):
+        rewritten_within(TEXT, {key: "x"}, file="x.yaml")

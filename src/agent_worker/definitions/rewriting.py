@@ -7,16 +7,17 @@ again before anybody gets it: a text that would say something else than was aske
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
 
 from agent_worker.core.errors import BadInput, DefinitionError
-from agent_worker.core.later import dataclass
+from agent_worker.core.later import dataclass, pattern
 from agent_worker.definitions.source import parse_source, plain_value
 
 _INDENT = "  "
+_HEAD = pattern(r"\s*:[ \t]*(?:#.*)?\r?\n")  # what stands behind a key whose value is beneath it
 _BLANKS = " \t\r\n"  # of YAML: other spaces are part of a value
 
 
@@ -57,6 +58,57 @@ def rewritten(text: str, changes: Mapping[str, Any], *, file: str) -> str:
     if not _says(written, after):
         raise BadInput(f"{file}: is written in a way that we cannot edit", hint=f"edit {file} by hand")
     return written
+
+
+def rewritten_within(text: str, changes: Mapping[str, Any], *, file: str) -> str:
+    """As `rewritten`, where a key with dots is one within another: `soul.role`."""
+    for key, value in changes.items():
+        if not all(way := key.split(".")):
+            raise BadInput(f"{key!r} is not a key", hint="such as soul.role")
+        text = _set(text, way, value, key=key, file=file)
+    return text
+
+
+def _set(text: str, way: Sequence[str], value: Any, *, key: str, file: str) -> str:
+    """The text with a value at the end of a way of keys. What stands beside it is written anew only where the text
+    cannot be cut there.
+    """
+    top, *within = way
+    if not within:
+        return rewritten(text, {top: value}, file=file)
+    data = parse_source(text, file=file).data
+    data = data if isinstance(data, dict) else {}
+    whole = _placed(data.get(top), within, value, key=key)
+    if whole is not None and (found := _block(text, top)):
+        start, end = found
+        try:
+            after = text[:start] + _set(text[start:end], within, value, key=key, file=file) + text[end:]
+        except BadInput:  # what is in it cannot be read apart from the rest: an alias
+            after = ""
+        if _says(after, {**data, top: whole}):
+            return after
+    return rewritten(text, {top: whole}, file=file)
+
+
+def _placed(there: Any, within: Sequence[str], value: Any, *, key: str) -> Any:
+    """What is there, with this value at its place within; without it, when the value is None."""
+    if not within:
+        return value
+    if not isinstance(there, dict | None):
+        raise BadInput(f"{key}: what is written there holds no keys", hint=f"set all of it: {key.partition('.')[0]}=…")
+    first, *rest = within
+    placed = {**(there or {}), first: _placed((there or {}).get(first), rest, value, key=key)}
+    return {name: each for name, each in placed.items() if name != first or each is not None} or None
+
+
+def _block(text: str, key: str) -> tuple[int, int] | None:
+    """From where to where the lines beneath a key go; None if its value begins in its own line."""
+    entries, in_braces = _entries(text)
+    entry = next((each for each in entries if each.key == key), None)
+    if entry is None or in_braces or not (head := _HEAD.match(text, entry.key_end)) or head.end() > entry.end:
+        return None
+    end = text.find("\n", entry.end) + 1
+    return head.end(), end or len(text)
 
 
 def _entries(text: str) -> tuple[list[_Entry], bool]:

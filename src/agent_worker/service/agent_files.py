@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from agent_worker.database.database import Row, Transaction
 from agent_worker.definitions.agent import AgentDefinition
 from agent_worker.definitions.loading import agent_in, agent_of
 from agent_worker.definitions.project_files import AGENTS, PROJECT_FILES
-from agent_worker.definitions.rewriting import rewritten
+from agent_worker.definitions.rewriting import rewritten_within
 from agent_worker.definitions.source import parse_source
 from agent_worker.files.root import Root
 from agent_worker.files.swap import Conflict
@@ -196,27 +196,6 @@ async def _free_name(service: Service, loaded: LoadedProject) -> str:
     return next(f"agent-{n}" for n in itertools.count(1) if f"agent-{n}" not in taken)
 
 
-def _whole(changes: Mapping[str, Any], written: Any) -> dict[str, Any]:
-    """The changes by the keys of the file itself: one within another is put into what is written there."""
-    whole = dict[str, Any]()
-    for key, value in changes.items():
-        top, *within = key.split(".")
-        there = whole.get(top, written.get(top) if isinstance(written, dict) else None)
-        whole[top] = _placed(there, within, value, key=key) if within else value
-    return whole
-
-
-def _placed(there: Any, within: Sequence[str], value: Any, *, key: str) -> Any:
-    """What is there, with this value at its place within; without it, when the value is None."""
-    if not within:
-        return value
-    if not isinstance(there, dict | None):
-        raise BadInput(f"{key}: what is written there holds no keys", hint=f"set all of it: {key.partition('.')[0]}=…")
-    below = _placed((there or {}).get(within[0]), within[1:], value, key=key)
-    placed = {**(there or {}), within[0]: below}
-    return {name: each for name, each in placed.items() if each is not None} or None
-
-
 @operation("PATCH", "/agents/{name}")
 async def agent_edit(service: Service, name: str, changes: dict[str, Any], project: str | None = None) -> AgentView:
     """Set keys of an agent's definition, or remove them with null. The rest of the file stays as it is.
@@ -232,15 +211,16 @@ async def agent_edit(service: Service, name: str, changes: dict[str, Any], proje
             hint=f"make another one like it: {_create_line(str(changes['name']), before)}",
         )
 
+    changed_keys = {key.partition(".")[0] for key in changes}
+
     def changed(text: str) -> str:
-        whole = _whole(changes, parse_source(text, file=file).data)
-        after = rewritten(text, whole, file=file)
+        after = rewritten_within(text, changes, file=file)
         try:
             agent, wrong = _read(after, file, root)
         except DefinitionError as error:
             _read(text, file, root)  # what was wrong with the file before is told as such
             raise _unsaved(error.problems) from None
-        if new := [each for each in wrong if each.field.partition("[")[0].partition(".")[0] in whole]:
+        if new := [each for each in wrong if each.field.partition("[")[0].partition(".")[0] in changed_keys]:
             raise _unsaved(new)
         _approve_new(service, root, before, agent)
         return after
