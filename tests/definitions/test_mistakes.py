@@ -167,7 +167,7 @@ def test_what_can_be_used_but_is_hardly_meant_is_a_remark(root: Path, file: str,
     assert remark in found
 
 
-def test_the_name_of_a_file_begins_no_line_of_its_own(root: Path) -> None:
-    problems = told(root, ".agents/zed.yaml\n.agents: all is well.yaml", AGENT)
+def test_the_name_of_a_file_begins_no_line_of_its_own_and_turns_no_words_round(root: Path) -> None:
+    problems = told(root, ".agents/zed.yaml\n.agents: all is \u202ewell.yaml", AGENT)
     assert len(problems) == 1
-    assert problems[0].startswith(".agents/zed.yaml\\n.agents: all is well.yaml:1:1: ")
+    assert problems[0].startswith(".agents/zed.yaml⟦U+000A⟧.agents: all is ⟦U+202E⟧well.yaml:1:1: ")

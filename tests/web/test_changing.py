@@ -206,6 +206,21 @@ def test_an_agent_is_stopped_started_cleared_exported_and_deleted_with_its_folde
     assert not (daemon.project / ".agents" / "otis.yaml").exists()
 
 
+def test_an_agent_of_the_longest_name_is_deleted_by_a_button_that_is_all_there(guest: Visit) -> None:
+    name = "a" + "bcdefghij" * 6
+    guest.daemon.do("POST", "/agents", name=name, backend="mock")
+    page = guest.open(guest.place(f"agent/{name}"))
+    page.locator("details.menu", has_text="Delete").locator("summary").first.click()
+    page.get_by_text("Delete …").click()
+    menu, press = page.locator(".choices").bounding_box(), page.get_by_role("button", name=f"Delete {name}")
+    box = press.bounding_box()
+    assert menu
+    assert box
+    assert box["x"] + box["width"] <= menu["x"] + menu["width"]
+    press.click()
+    page.locator("#main .home").wait_for()
+
+
 def test_a_workflow_runs_at_set_times(guest: Visit) -> None:
     file = guest.daemon.project / ".workflows" / "nightly.yaml"
     file.write_text(

@@ -40,7 +40,7 @@ def test_every_setting_is_there_with_its_value_where_that_comes_from_and_who_may
 def test_a_key_is_stored_never_shown_and_removed(guest: Visit) -> None:
     page = guest.open("#/settings")
     page.get_by_label("Whose key").fill("mistral")
-    page.get_by_label("Key", exact=True).fill("sk-very-secret-0123456789")
+    page.get_by_label("Key", exact=True).fill("a-very-secret-key-0123456789")
     page.get_by_role("button", name="Store the key").click()
     row = page.locator("tr", has_text="MISTRAL_API_KEY").filter(has_text="from the store")
     row.wait_for()

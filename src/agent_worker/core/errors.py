@@ -82,8 +82,7 @@ class Problem:
     hint: str = ""
 
     def __str__(self) -> str:
-        file = self.file.replace("\n", "\\n")  # else it could be two lines, and the second a problem of its own
-        where = f"{file}:{self.line}:{self.column}: "
+        where = f"{self.file}:{self.line}:{self.column}: "
         field = f"{self.field}: " if self.field else ""
         hint = f" ({self.hint})" if self.hint else ""
         return f"{where}{field}{self.message}{hint}"

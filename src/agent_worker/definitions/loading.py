@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from agent_worker.core.errors import BadInput, DefinitionError, Problem
+from agent_worker.core.text import written_out
 from agent_worker.definitions.agent import AgentDefinition, AgentSettings
 from agent_worker.definitions.agent_blocks import PromptSettings
 from agent_worker.definitions.block import Broken, Where
@@ -33,9 +34,11 @@ A = TypeVar("A", bound=AgentSettings)
 
 
 def shown(path: Path, root: Path) -> str:
-    """A file as messages name it. A name that is no text is written so that it can be shown and stored."""
+    """A file as messages name it. A name that is no text is written so that it can be shown and stored; and what would
+    begin a line, or turn the words behind it round, is named.
+    """
     name = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
-    return name.encode(errors="backslashreplace").decode()
+    return written_out(name.encode(errors="backslashreplace").decode(), plain="")
 
 
 def load_agent(path: Path, *, root: Path) -> AgentDefinition:
