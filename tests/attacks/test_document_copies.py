@@ -33,10 +33,10 @@ def documents(daemon: Served) -> Path:
     return daemon.project / "room" / "documents"
 
 
-@pytest.fixture
-def outside(tmp_path: Path) -> Path:
-    folder = tmp_path / "outside"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same for all tests: a hard link whose other name is gone is a file like any other."""
+    folder = tmp_path_factory.mktemp("outside")
     (folder / "secret.md").write_text(SECRET)
     return folder
 

@@ -140,6 +140,16 @@ async def test_A6_through_documents_and_hands_in_other_words(team: Team, tmp_pat
     assert by(tmp_path, "carol") == {"releases": "outside"}
 
 
+async def test_A6_what_is_done_for_who_read_from_outside_is_from_there(team: Team, tmp_path: Path) -> None:
+    """Whatever words the request is in: they need not be those that were read."""
+    team.backends["bob"].then(KEEP, says("noted"))
+    await told(team, "alice", "what is new?", READ, says("@bob keep it"))
+    team.backends["carol"].then(KEEP, says("noted"))
+    await told(team, "alice", "and you?", says("@carol keep it"))
+    assert by(tmp_path, "bob") == {"releases": "outside"}
+    assert by(tmp_path, "carol") == {"releases": "agent:alice"}, "who read nothing this time"
+
+
 async def test_A6_it_does_not_become_core_memory_by_a_way_round(team: Team, tmp_path: Path) -> None:
     await asked(team, "alice", "have a look at the page", READ, calls("note_write", title="n", text=CLAIM), says("ok"))
     core = calls("memory_write", key="releases", value=CLAIM, tier="core")

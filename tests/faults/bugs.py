@@ -397,6 +397,18 @@ BUGS = (
         Edit("RunRecorder.show", "self._origin.reads_by(call.tool)", "pass"),
     ),
     bug(
+        "one odd file keeps the others from their hosts",
+        "F6",
+        "test_what_is_in_the_way_of_one_file_keeps_no_other_from_its_host",
+        Edit("Copies._could_make", "isinstance(error, StorageFault)", "True"),
+    ),
+    bug(
+        "a hard link is taken in for all hosts",
+        "F6",
+        "test_what_is_no_text_or_too_large_or_linked_stays_on_its_host_and_costs_nobody_theirs",
+        Edit("Copies._read", "self.root.read_text(path, limit=LARGEST, shared=False)", "self.root.read_text(path)"),
+    ),
+    bug(
         "what an earlier run read from outside is forgotten",
         "A5",
         "test_A6_what_an_earlier_run_of_the_same_work_read_is_from_outside_too",
@@ -407,6 +419,12 @@ BUGS = (
         "A6",
         "test_A6_through_documents_and_hands_in_other_words",
         Edit("RunOrigin.note_result", "self.hear(outside_words.among(tx, result))", "pass"),
+    ),
+    bug(
+        "what came from outside loses its label when it asks for work",
+        "A6",
+        "test_A6_what_is_done_for_who_read_from_outside_is_from_there",
+        Edit("gather", "[*said, *there.unseen, *there.given]", "talk"),
     ),
     bug(
         "what is passed on in other words loses its label",
@@ -1023,14 +1041,17 @@ BUGS = (
         Edit(
             "_look_around",
             "deliveries.given_to_soon(tx, job.run)",
-            "lambda: deliveries.open_for(tx, agent, workspace)",
+            """lambda: [
+                {"id": "", "kind": "", "proposal": None, "run": None, "outside": None, **row}
+                for row in deliveries.open_for(tx, agent, workspace)
+            ]""",
         ),
     ),
     bug(
         "an agent reads its own words as news",
         "O1",
         "test_the_digest_tells_what_others_said_since_the_agent_last_looked",
-        Edit("_in_workspace", "m.seq not in mine and m.sender != data.brief.name", "m.seq not in mine"),
+        Edit("_in_workspace", 'm["sender"] != data.brief.name', "True"),
     ),
     bug(
         "a memory that cannot be read stops the work",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -188,7 +189,24 @@ async def test_what_a_database_never_knew_it_has_not_removed(hosts: tuple[Host, 
     assert sorted(shelf.texts) == ["a.md", "b.md"]
 
 
-async def test_what_is_no_text_or_too_large_stays_on_its_host_and_costs_nobody_theirs(
+async def test_what_is_in_the_way_of_one_file_keeps_no_other_from_its_host(
+    hosts: tuple[Host, Host], caplog: pytest.LogCaptureFixture
+) -> None:
+    one, two = hosts
+    for name in ("a.md", "b.md"):
+        (one.folder / name).write_text(name)
+    before = await one.agree()
+    (two.folder / "a.md").symlink_to(two.folder / "nowhere")
+    for _ in range(2):
+        assert await two.agree() == {"b.md": "b.md"}
+    assert [each.getMessage() for each in caplog.records] == [
+        f"{two.folder / 'a.md'} is not what other hosts have: 'a.md' is a link, not a regular file"
+    ]
+    (two.folder / "a.md").unlink()
+    assert await two.agree() == before
+
+
+async def test_what_is_no_text_or_too_large_or_linked_stays_on_its_host_and_costs_nobody_theirs(
     hosts: tuple[Host, Host], shelf: Shelf
 ) -> None:
     one, two = hosts
@@ -196,6 +214,8 @@ async def test_what_is_no_text_or_too_large_stays_on_its_host_and_costs_nobody_t
     await one.agree()
     (one.folder / "core.yaml").write_bytes(b"\xff\xfe")
     (one.folder / "zeros.md").write_bytes(b"\0\0")
+    (one.folder.parent / "elsewhere.md").write_text("not of this folder")
+    os.link(one.folder.parent / "elsewhere.md", one.folder / "linked.md")
     await one.copies.agree()
     assert shelf.now("core.yaml") == "a: b\n"
     assert await two.agree() == {"core.yaml": "a: b\n"}

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, Protocol
 
-from agent_worker.core.errors import AgentWorkerError, NotFound
+from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Refused, StorageFault
 from agent_worker.core.later import dataclass
 from agent_worker.files.paths import is_text
 from agent_worker.files.root import Root
@@ -135,6 +135,7 @@ class Copies:
         self._record = record
         self._hashes: dict[str, tuple[str, str]] = {}  # by path: stamp and hash
         self._left: set[str] = set()  # files that stay on this host, of which it was said
+        self._blocked: set[str] = set()  # and those that something here is in the way of
         self._alone = asyncio.Lock()
 
     def stamps(self) -> Stamps:
@@ -175,12 +176,25 @@ class Copies:
                 agreed.pop(path, None)
             elif what == "same":
                 agreed[path] = Agreed(file, text)  # also that both are gone: who puts it back, has written it anew
-            else:
+            elif await self._could_make(what, path, file, text, agreed):
                 done = False
-                await self._make(what, path, file, text, agreed)
         if done:
             self.seen = stamps
         return done
+
+    async def _could_make(self, what: Verdict, path: str, file: str, kept: str, agreed: dict[str, Agreed]) -> bool:
+        """What is in the way of one file, such as a link, keeps no other from its turn."""
+        try:
+            await self._make(what, path, file, kept, agreed)
+        except (BadInput, Refused) as error:
+            if isinstance(error, StorageFault):
+                raise
+            if path not in self._blocked:
+                self._blocked.add(path)
+                log.warning("%s is not what other hosts have: %s", self.root.location(path), error.message)
+            return False
+        self._blocked.discard(path)
+        return True
 
     async def _make(self, what: Verdict, path: str, file: str, kept: str, agreed: dict[str, Agreed]) -> None:
         if what == "write":
@@ -229,13 +243,13 @@ class Copies:
                 known = self._hashes[path] = (stamp, content_hash(text))
             files[path] = known[1]
         for path in odd - self._left:
-            log.warning("%s stays on this host: it is no text of at most 4 MiB", self.root.location(path))
+            log.warning("%s stays on this host: it is no text of at most 4 MiB, or a link", self.root.location(path))
         self._left = odd
         return files, odd
 
     def _read(self, path: str) -> str | None:
         try:
-            text = self.root.read_text(path, limit=LARGEST)
+            text = self.root.read_text(path, limit=LARGEST, shared=False)
         except AgentWorkerError:
             return None
         return None if "\0" in text else text

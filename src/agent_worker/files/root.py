@@ -98,17 +98,20 @@ class Root:
         with (self._made if flags & os.O_CREAT else self._found)(relative) as (folder, name):
             return folder.open(name, flags)
 
-    def read_bytes(self, relative: str, *, limit: int = READ_LIMIT) -> bytes:
+    def read_bytes(self, relative: str, *, limit: int = READ_LIMIT, shared: bool = True) -> bytes:
+        """All of a file; if `shared` is False, of none that has another name elsewhere."""
         with os.fdopen(self.open(relative, os.O_RDONLY), "rb") as file:
+            if not shared and os.fstat(file.fileno()).st_nlink > 1:
+                raise Refused(f"{shown(relative)} is a hard link to a file that has another name elsewhere")
             content = file.read(limit + 1)
         if len(content) > limit:
             raise Refused(f"{shown(relative)} is larger than {plural(limit, 'byte')}")
         return content
 
-    def read_text(self, relative: str, *, limit: int = READ_LIMIT) -> str:
-        """Exactly what is in the file, so that its `content_hash` is the file's."""
+    def read_text(self, relative: str, *, limit: int = READ_LIMIT, shared: bool = True) -> str:
+        """Exactly what is in the file, so that its `content_hash` is the file's. `shared` as in `read_bytes`."""
         try:
-            return self.read_bytes(relative, limit=limit).decode()
+            return self.read_bytes(relative, limit=limit, shared=shared).decode()
         except UnicodeDecodeError as error:
             raise BadInput(f"{shown(relative)} is not UTF-8 text (byte {error.start + 1})") from None
 
