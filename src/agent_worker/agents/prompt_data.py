@@ -6,7 +6,7 @@ From its memory: core memory always, working memory as far as it matters here, o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 
@@ -25,7 +25,7 @@ from agent_worker.memory import judging, memory, outside_words, selection, todos
 from agent_worker.memory.library import OWN
 from agent_worker.memory.memory import MemoryEntry
 from agent_worker.proposals import store
-from agent_worker.work import run_rows, threads
+from agent_worker.work import threads
 from agent_worker.work.agent_rows import Fence
 from agent_worker.work.queue import Ageing
 from agent_worker.workspaces import channel, deliveries, member_rows
@@ -72,36 +72,37 @@ def begin(
 
 
 def gather(tx: Transaction, job: Assignment, worker: AgentRuntime) -> PromptData:
-    """Asks for everything before it takes an answer, and then once more for what depends on those: two trips."""
+    """Asks for everything before it takes an answer: one trip."""
     context = job.workspace or threads.PERSONAL
-    talk = threads.recent_soon(tx, job.fence.agent, context, worker.definition.context.thin_thread)
+    asked = threads.told_soon(tx, job.fence.agent, context, worker.definition.context.thin_thread)
     cause, outside_known = _cause_soon(tx, job), outside_words.any_known_soon(tx)
     around = _look_around(tx, job, job.workspace) if job.workspace else None
+    caused, talk = cause(), asked()[::-1]
     brief = Brief(
         name=worker.name,
         mark=new_id("q")[-12:],
         instruction=job.lead.text,
         sender=job.lead.sender,
-        cause=cause(),
+        cause=caused["run"] if caused else None,
         system=worker.definition.system,
         memory_budget=worker.definition.memory.budget,
         workflow_note=worker.note,
-        thread=[_line(each) for each in talk()],
+        thread=[_line(each) for each in talk],
         resumed=job.lead.attempts > 0 and bool(job.past),
     )
     data = PromptData(brief, outside_known=outside_known())
-    runs = [brief.cause, *(line.run for line in brief.thread)]
-    if not around or not job.workspace:
-        return _with_origin(data, run_rows.from_outside_soon(tx, runs)())
+    said = [*([caused] if caused else []), *talk]
+    if not around:
+        return _with_origin(data, said)
     there = around()
-    runs += [*(message.run for message in there.unseen), *(row["run"] for row in there.given)]
-    outside = run_rows.from_outside_soon(tx, runs)
     data = _in_workspace(tx, data, job, there, worker.workspace_name)
-    return _with_origin(data if worker.knows_workspace else _without_workspace(data), outside())
+    data = data if worker.knows_workspace else _without_workspace(data)
+    return _with_origin(data, [*said, *there.unseen, *there.given])
 
 
-def _with_origin(data: PromptData, outside: Collection[str]) -> PromptData:
+def _with_origin(data: PromptData, said: Iterable[Row]) -> PromptData:
     """The data with its label: what came from outside keeps it, through however many runs it was passed on."""
+    outside = {row["run"] for row in said if row["outside"]}
     if not outside:
         return data
     brief = data.brief
@@ -118,7 +119,9 @@ class _Around:
     id: str
     place: Row  #: with the last message that it was shown there
     others: member_rows.Others
-    unseen: Sequence[channel.Message]  #: the newest; older ones are counted
+    unseen: Sequence[Row]  #: the newest messages
+    are_older: bool  #: there are more that it was not shown: those are counted
+    mine: Collection[int]  #: seqs of those that are the agent's to answer
     given: Sequence[Row]
 
 
@@ -127,21 +130,21 @@ def _look_around(tx: Transaction, job: Assignment, workspace: str) -> Soon[_Arou
     place = member_rows.workspace_of_soon(tx, workspace, agent)
     others = member_rows.others_soon(tx, workspace, agent, limit=NAMES)
     unseen = channel.unseen_soon(tx, workspace, agent)
+    mine = deliveries.seqs_open_for_soon(tx, agent, workspace)
     given = deliveries.given_to_soon(tx, job.run)
 
     def found() -> _Around:
         if (row := place()) is None:
             raise NotFound(f"there is no workspace {workspace}")
-        return _Around(workspace, row, others(), unseen(), given())
+        new = unseen()
+        shown, are_older = new[: channel.UNSEEN][::-1], len(new) > channel.UNSEEN
+        return _Around(workspace, row, others(), shown, are_older, mine(), given())
 
     return found
 
 
 def _in_workspace(tx: Transaction, data: PromptData, job: Assignment, there: _Around, name: str) -> PromptData:
-    mine = set[int]()
-    if there.unseen:
-        mine = deliveries.seqs_open_for(tx, job.fence.agent, there.id, since=there.unseen[0].seq)
-    digest = [m for m in there.unseen if m.seq not in mine and m.sender != data.brief.name]
+    digest = [m for m in there.unseen if m["seq"] not in there.mine and m["sender"] != data.brief.name]
     last = there.place["seq"]
     return replace(
         data,
@@ -151,14 +154,10 @@ def _in_workspace(tx: Transaction, data: PromptData, job: Assignment, there: _Ar
             members=there.others.names,
             members_left_out=there.others.more,
             roles=_services(there.place),
-            digest=[PromptLine(m.sender, m.text, m.seq, m.run) for m in digest],
+            digest=[_said(each) for each in digest],
             digest_left_out=_older(tx, there, data.brief.name),
             # Only what this run was given and will finish: the rest is work of its own, and its turn comes.
-            inbox=[
-                PromptLine(row["sender"], row["text"], row["seq"], row["run"])
-                for row in there.given
-                if row["id"] != job.lead.message
-            ],
+            inbox=[_said(each) for each in there.given if each["id"] != job.lead.message],
         ),
         seen=last,
         open_votes={
@@ -171,9 +170,9 @@ def _in_workspace(tx: Transaction, data: PromptData, job: Assignment, there: _Ar
 
 def _older(tx: Transaction, there: _Around, me: str) -> int:
     """How many messages came since it last looked, before those that were fetched."""
-    if len(there.unseen) < channel.UNSEEN:
+    if not there.are_older:
         return 0
-    return channel.count_from_others(tx, there.id, me, after=there.place["seen"], before=there.unseen[0].seq)
+    return channel.count_from_others(tx, there.id, me, after=there.place["seen"], before=there.unseen[0]["seq"])
 
 
 def _without_workspace(data: PromptData) -> PromptData:
@@ -193,22 +192,26 @@ def _services(workspace: Row) -> list[str]:
     return sentences
 
 
-def _line(talk: threads.ThreadEntry) -> PromptLine:
-    return PromptLine(talk.who if talk.kind == "message" else "system (failure)", talk.text, run=talk.run)
+def _line(talk: Row) -> PromptLine:
+    return PromptLine(talk["who"] if talk["kind"] == "message" else "system (failure)", talk["text"], run=talk["run"])
 
 
-def _cause_soon(tx: Transaction, job: Assignment) -> Soon[str | None]:
-    """The run that posted the message which asks for this work."""
+def _said(message: Row) -> PromptLine:
+    return PromptLine(message["sender"], message["text"], message["seq"], message["run"])
+
+
+def _cause_soon(tx: Transaction, job: Assignment) -> Soon[Row | None]:
+    """The run that posted the message which asks for this work, and whether it read from outside."""
     if job.workspace is None or job.lead.message is None:
         return lambda: None
-    asked = tx.one_soon(
-        """select m.run from delivery d
+    return tx.one_soon(
+        """select m.run, (select r.outside from run r where r.project = :project and r.id = m.run) as outside
+             from delivery d
              join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
             where d.project = :project and d.message = :message and d.agent = :agent""",
         message=job.lead.message,
         agent=job.fence.agent,
     )
-    return lambda: row["run"] if (row := asked()) else None
 
 
 RELEVANT = 50  # entries of memory that are looked for

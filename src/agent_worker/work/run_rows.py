@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agent_worker.core.ids import new_id
-from agent_worker.database.database import Row, Soon, Transaction
+from agent_worker.database.database import Row, Transaction
 
 
 def take_up(tx: Transaction, taken: Sequence[Row]) -> str | None:
@@ -95,16 +95,6 @@ def note_produced(tx: Transaction, run: str, *, posted: bool = False) -> None:
 def note_outside(tx: Transaction, run: str, by: str) -> None:
     """Note that what a run says and learns from now on may come from outside our workspaces."""
     tx.run("update run set outside = :by where project = :project and id = :run and outside = ''", run=run, by=by)
-
-
-def from_outside_soon(tx: Transaction, runs: Iterable[str | None]) -> Soon[set[str]]:
-    """Which of these runs may have said words from outside."""
-    asked = {f"run{n}": run for n, run in enumerate(sorted(set(filter(None, runs))))}
-    if not asked:
-        return set
-    ids = ", ".join(f":{name}" for name in asked)
-    rows = tx.all_soon(f"select id from run where project = :project and id in ({ids}) and outside <> ''", **asked)
-    return lambda: {row["id"] for row in rows()}
 
 
 def held_among(tx: Transaction, runs: Iterable[str]) -> set[str]:

@@ -67,13 +67,7 @@ def say(
 
 def recent(tx: Transaction, agent: str, context: str, count: int, *, with_held: bool = False) -> list[ThreadEntry]:
     """The last lines of a thread, oldest first: none that a person has put aside."""
-    return recent_soon(tx, agent, context, count, with_held=with_held)()
-
-
-def recent_soon(
-    tx: Transaction, agent: str, context: str, count: int, *, with_held: bool = False
-) -> Soon[list[ThreadEntry]]:
-    rows = tx.all_soon(
+    rows = tx.all(
         """select * from talk
             where project = :project and agent = :agent and context = :context and held <= :held
               and seq > coalesce((select cleared from thread
@@ -84,7 +78,25 @@ def recent_soon(
         held=int(with_held),
         count=count,
     )
-    return lambda: [ThreadEntry.of(row) for row in reversed(rows())]
+    return [ThreadEntry.of(row) for row in reversed(rows)]
+
+
+def told_soon(tx: Transaction, agent: str, context: str, count: int) -> Soon[list[Row]]:
+    """What a prompt repeats of a thread: the last lines, the newest first, and whether the run that said one read from
+    outside.
+    """
+    return tx.all_soon(
+        """select t.who, t.kind, t.text, t.run,
+                  (select r.outside from run r where r.project = :project and r.id = t.run) as outside
+             from talk t
+            where t.project = :project and t.agent = :agent and t.context = :context and t.held = 0
+              and t.seq > coalesce((select cleared from thread
+                                     where project = :project and agent = :agent and context = :context), 0)
+            order by t.seq desc limit :count""",
+        agent=agent,
+        context=context,
+        count=count,
+    )
 
 
 def clear(tx: Transaction, agent: str, context: str) -> None:

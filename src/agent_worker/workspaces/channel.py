@@ -195,19 +195,22 @@ def last(
     return [Message.of(row) for row in reversed(rows)]
 
 
-def unseen_soon(tx: Transaction, workspace: str, agent: str) -> Soon[list[Message]]:
-    """The newest messages that a member was not shown yet, `UNSEEN` at most, the oldest of them first."""
+def unseen_soon(tx: Transaction, workspace: str, agent: str) -> Soon[list[Row]]:
+    """The newest messages that a member was not shown yet, the newest first, and whether the run that posted one read
+    from outside: `UNSEEN`, and one more if there are older ones.
+    """
     # Their number is no parameter: when PostgreSQL knows it, it need not plan anew each time.
-    rows = tx.all_soon(
-        f"""select * from message
-            where project = :project and workspace = :workspace and held = 0
-              and seq > coalesce((select seen from member
-                                   where project = :project and workspace = :workspace and agent = :agent), 0)
-            order by seq desc limit {UNSEEN}""",
+    return tx.all_soon(
+        """select m.seq, m.sender, m.text, m.run,
+                  (select r.outside from run r where r.project = :project and r.id = m.run) as outside
+             from message m
+            where m.project = :project and m.workspace = :workspace and m.held = 0
+              and m.seq > coalesce((select seen from member
+                                     where project = :project and workspace = :workspace and agent = :agent), 0)
+            order by m.seq desc limit 51""",
         workspace=workspace,
         agent=agent,
     )
-    return lambda: [Message.of(row) for row in reversed(rows())]
 
 
 def count_from_others(tx: Transaction, workspace: str, me: str, *, after: int, before: int) -> int:

@@ -48,7 +48,7 @@ def _recipients(tx: Transaction, message: str) -> list[str]:
 def open_for(tx: Transaction, agent: str, workspace: str, *, limit: int = 50) -> list[Row]:
     """The inbox: open deliveries with their messages, oldest first."""
     return tx.all(
-        """select m.* from delivery d
+        """select m.seq, m.sender, m.text from delivery d
              join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
             where d.project = :project and d.agent = :agent and d.workspace = :workspace
               and d.state in ('queued', 'given')
@@ -60,26 +60,27 @@ def open_for(tx: Transaction, agent: str, workspace: str, *, limit: int = 50) ->
 
 
 def given_to_soon(tx: Transaction, run: str) -> Soon[list[Row]]:
-    """The messages that a run works on, oldest first."""
+    """The messages that a run works on, oldest first, and of each whether the run that posted it read from outside."""
     return tx.all_soon(
-        """select m.* from delivery d
+        """select m.id, m.seq, m.sender, m.text, m.kind, m.proposal, m.run,
+                  (select r.outside from run r where r.project = :project and r.id = m.run) as outside
+             from delivery d
              join message m on m.project = :project and m.workspace = d.workspace and m.seq = d.seq
             where d.project = :project and d.run = :run and d.state = 'given' and m.held = 0 order by d.seq""",
         run=run,
     )
 
 
-def seqs_open_for(tx: Transaction, agent: str, workspace: str, *, since: int) -> set[int]:
-    """Which messages, from this one on, are open for an agent."""
-    rows = tx.all(
+def seqs_open_for_soon(tx: Transaction, agent: str, workspace: str) -> Soon[set[int]]:
+    """Which messages are open for an agent: the newest 100, more than are ever shown as new."""
+    rows = tx.all_soon(
         """select seq from delivery
-            where project = :project and agent = :agent and workspace = :workspace and seq >= :since
-              and state in ('queued', 'given')""",
+            where project = :project and agent = :agent and workspace = :workspace and state in ('queued', 'given')
+            order by seq desc limit 100""",
         agent=agent,
         workspace=workspace,
-        since=since,
     )
-    return {row["seq"] for row in rows}
+    return lambda: {row["seq"] for row in rows()}
 
 
 def give(tx: Transaction, messages: Sequence[str], agent: str, run: str) -> None:
