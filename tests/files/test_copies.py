@@ -202,8 +202,10 @@ async def test_what_is_in_the_way_of_one_file_keeps_no_other_from_its_host(
     assert [each.getMessage() for each in caplog.records] == [
         f"{two.folder / 'a.md'} is not what other hosts have: 'a.md' is a link, not a regular file"
     ]
+    assert two.copies.seen is None, "it is looked at again by itself"
     (two.folder / "a.md").unlink()
     assert await two.agree() == before
+    assert two.copies.seen == two.copies.stamps()
 
 
 async def test_what_is_no_text_or_too_large_or_linked_stays_on_its_host_and_costs_nobody_theirs(

@@ -164,7 +164,7 @@ class Copies:
         files, odd = await asyncio.to_thread(self._look, stamps)
         if not stamps and not self.root.is_there:
             agreed.clear()
-        done = True
+        done, blocked = True, set[str]()
         for path in sorted({*kept, *files, *agreed} - odd):
             # What this database never knew, it did not remove: it is another one, or was put back to an earlier day.
             both = agreed.get(path) if path in kept else None
@@ -178,8 +178,11 @@ class Copies:
                 agreed[path] = Agreed(file, text)  # also that both are gone: who puts it back, has written it anew
             elif await self._could_make(what, path, file, text, agreed):
                 done = False
-        if done:
-            self.seen = stamps
+            else:
+                blocked.add(path)
+        self._blocked = blocked
+        if done:  # what is in the way is no text, and no stamp tells when it is gone: then it is looked at again
+            self.seen = None if blocked else stamps
         return done
 
     async def _could_make(self, what: Verdict, path: str, file: str, kept: str, agreed: dict[str, Agreed]) -> bool:
@@ -190,10 +193,8 @@ class Copies:
             if isinstance(error, StorageFault):
                 raise
             if path not in self._blocked:
-                self._blocked.add(path)
                 log.warning("%s is not what other hosts have: %s", self.root.location(path), error.message)
             return False
-        self._blocked.discard(path)
         return True
 
     async def _make(self, what: Verdict, path: str, file: str, kept: str, agreed: dict[str, Agreed]) -> None:
