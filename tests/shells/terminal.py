@@ -129,15 +129,15 @@ class Terminal:
         return seen.decode().replace("\r\n", "\n")
 
     @contextlib.contextmanager
-    def on_screen(self, *arguments: str, columns: int = 100) -> Iterator[Screen]:
-        """A command that somebody sits in front of, and types into."""
+    def on_screen(self, *arguments: str, columns: int = 100, keyboard: bool = True) -> Iterator[Screen]:
+        """A command that somebody sits in front of, and types into unless its input is taken from elsewhere."""
         master, slave = pty.openpty()
         known = self._known()
         child = subprocess.Popen(
             [sys.executable, "-m", "agent_worker.cli", *arguments],
             cwd=self.daemon.project,
             env=known | {"COLUMNS": str(columns), "NO_COLOR": "1"},
-            stdin=slave,
+            stdin=slave if keyboard else subprocess.DEVNULL,
             stdout=slave,
             stderr=slave,
         )

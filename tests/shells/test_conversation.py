@@ -95,6 +95,15 @@ def test_a_question_is_asked_in_place_and_answered_there(terminal: Terminal) -> 
         assert screen.ends() == 0
 
 
+def test_what_is_told_beside_an_answer_stands_in_a_line_of_its_own_on_a_terminal(terminal: Terminal) -> None:
+    who = agent(terminal, "deaf", CHOICE, {"say": "I see"})
+    with terminal.on_screen("ask", who, "paint it", keyboard=False) as screen:
+        screen.sees("waiting for you: deaf asks: Which **colour**? (red / blue)")
+        screen.sees("deaf waits for you…")
+        told = [line for line in screen.stays.splitlines() if "waiting for you" in line]
+        assert [line.partition(":")[0] for line in told] == ["waiting for you"], "nothing is glued to it"
+
+
 def test_an_answer_that_is_none_of_the_options_is_meant_when_it_is_given_twice(terminal: Terminal) -> None:
     who = agent(terminal, "stern", CHOICE, {"say": "I see"})
     with terminal.on_screen("ask", who, "paint it") as screen:

@@ -92,6 +92,18 @@ async def test_whoever_asks_is_told_what_it_waits_for_and_gets_the_answer_once_t
             assert done.stderr.endswith("OPENAI_API_KEY is not set: agent-worker key set openai\n")
 
 
+async def test_on_a_terminal_the_key_that_is_missing_is_told_in_a_line_of_its_own(tmp_path: Path) -> None:
+    def seen(terminal: Terminal) -> str:
+        with terminal.on_screen("ask", "alice", "hello") as screen:
+            screen.sees("alice waits for a key…")
+            return screen.stays
+
+    async with terminal_knowing(tmp_path, SDK) as terminal:
+        lines = (await asyncio.to_thread(seen, terminal)).splitlines()
+        told = [line for line in lines if "OPENAI_API_KEY is not set" in line]
+        assert [line.partition(":")[0] for line in told] == ["alice waits"], "nothing is glued to it"
+
+
 async def test_in_a_pipe_what_waits_for_a_key_ends_with_a_line_and_a_code_of_its_own_and_is_kept(
     tmp_path: Path, server: ModelServer
 ) -> None:

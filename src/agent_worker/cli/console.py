@@ -21,7 +21,7 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.output import F, paint
+from agent_worker.cli.output import F, echo, paint
 from agent_worker.cli.prose import cut, wrapped
 from agent_worker.cli.wrapping import cells
 from agent_worker.client.plain_http import ServerEvent
@@ -103,6 +103,12 @@ class Console:
         """A sentence that stays, wrapped where somebody looks."""
         lines = wrapped(clean(text), self.columns) if self.is_live else [clean(text)]
         self.say(*(paint(line, colour) if colour else line for line in lines))
+
+    def aside(self, text: str) -> None:
+        """A sentence that stays and is no part of an answer: on standard error."""
+        self._wipe()
+        echo(clean(text), err=True)
+        self._draw()
 
     def complain(self, error: AgentWorkerError) -> None:
         """Print what went wrong and what to do, while something is followed."""

@@ -107,10 +107,10 @@ class AnswerView:
         if record["event"] == "waiting" and record["what"] == "key":
             self.asked = True
             self._now("waits for a key")
-            echo(clean(f"{record['name']} waits: {record['reason']}"), err=True)
+            self._console.aside(f"{record['name']} waits: {record['reason']}")
         if not self._console.is_live:
             if record["event"] == "retry":  # it may take minutes
-                echo(clean(f"{self.name} tries again in {record['wait']:.0f} s: {record['reason']}"), err=True)
+                self._console.aside(f"{self.name} tries again in {record['wait']:.0f} s: {record['reason']}")
             return
         match record:
             case {"event": "begun"}:

@@ -11,7 +11,7 @@ from typing import Any
 
 from agent_worker.cli.call import call, part
 from agent_worker.cli.console import Console
-from agent_worker.cli.output import echo, paint
+from agent_worker.cli.output import paint
 from agent_worker.cli.prose import drawn, wrapped
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound
 from agent_worker.core.text import clean
@@ -72,7 +72,7 @@ class Questions:
         if self._console.takes_keys:
             self._open.append(item)
         elif item["kind"] != "limit":  # that is the end of what is followed, and told there
-            echo(clean(in_one_line(item)), err=True)
+            self._console.aside(in_one_line(item))
 
     def look(self) -> None:
         """Ask the next open question, unless one is being asked. Called after what happened before was shown."""
