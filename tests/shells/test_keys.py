@@ -92,6 +92,26 @@ async def test_whoever_asks_is_told_what_it_waits_for_and_gets_the_answer_once_t
             assert done.stderr.endswith("OPENAI_API_KEY is not set: agent-worker key set openai\n")
 
 
+async def test_whoever_asks_one_who_is_waiting_for_its_model_already_is_told_why(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    def told_to_the_second(terminal: Terminal) -> str:
+        with terminal.on_screen("ask", "alice", "me too") as screen:
+            screen.sees("alice waits: openai-chat/gpt-5: 429")
+        asking = terminal.start("ask", "alice", "me too")
+        assert asking.stderr
+        line = asking.stderr.readline()
+        asking.kill()
+        asking.communicate()
+        return line
+
+    known = {"OPENAI_BASE_URL": server.url("429", "/v1"), "OPENAI_API_KEY": KEY}
+    async with terminal_knowing(tmp_path, SDK, **known) as terminal:
+        await told(terminal, "send", "alice", "hello")
+        assert (await state_is(terminal.daemon, "waiting"))["waiting"]["what"] == "model"
+        assert (await asyncio.to_thread(told_to_the_second, terminal)).startswith("alice waits: openai-chat/gpt-5: 429")
+
+
 async def test_on_a_terminal_the_key_that_is_missing_is_told_in_a_line_of_its_own(tmp_path: Path) -> None:
     def seen(terminal: Terminal) -> str:
         with terminal.on_screen("ask", "alice", "hello") as screen:

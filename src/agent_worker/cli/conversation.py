@@ -95,6 +95,7 @@ class AnswerView:
         self._console = console
         self.name = name
         self.asked = False  #: was it told, in a pipe, what the person is asked for?
+        self._told_why = False  # was it told why nothing happens, since it was last at work?
         self._does, self._since = "", time.monotonic()
         self._calls: set[str] = set()  # that were shown: one that was asked about is made once more
         self._page = Page(console.columns)
@@ -104,10 +105,10 @@ class AnswerView:
 
     def show(self, record: Mapping[str, Any]) -> None:
         self.asked = self.asked or record["event"] == "inbox"
-        if record["event"] == "waiting" and record["what"] == "key":
-            self.asked = True
-            self._now("waits for a key")
-            self._console.aside(f"{record['name']} waits: {record['reason']}")
+        if record["event"] == "waiting":
+            self._waits(record)
+        if record["event"] in ("started", "retry"):
+            self._told_why = record["event"] == "retry"
         if not self._console.is_live:
             if record["event"] == "retry":  # it may take minutes
                 self._console.aside(f"{self.name} tries again in {record['wait']:.0f} s: {record['reason']}")
@@ -150,8 +151,25 @@ class AnswerView:
         """Show what is being written, who is at work, and for how long."""
         lines = wrapped(self._line, self._console.columns)[-_UNFINISHED:] if self._line else []
         seconds = time.monotonic() - self._since
-        doing = [paint(f"{clean(self.name)} {self._does}… {seconds:.0f} s", "bright_black")] if self._does else []
-        self._console.below(*lines, *doing)
+        since = f"… {seconds:.0f} s"
+        doing = cut(f"{clean(self.name)} {self._does}", self._console.columns - len(since)).removesuffix("…")
+        self._console.below(*lines, *([paint(f"{doing}{since}", "bright_black")] if self._does else []))
+
+    def _waits(self, record: Mapping[str, Any]) -> None:
+        """Who has to wait is told why: in the line of who is at work, and in a pipe once for each time."""
+        match record:
+            case {"what": "key", "name": name, "reason": reason}:
+                self.asked = True
+                self._now("waits for a key")
+                self._console.aside(f"{name} waits: {reason}")
+            case {"what": "" | "person"}:  # the latter is asked, if it is about this
+                if self._does.startswith("waits:"):
+                    self._now("waits for its turn")
+            case {"name": name, "reason": reason} if not self._told_why:
+                self._told_why = True
+                self._now(f"waits: {' '.join(clean(reason).split())}")
+                if not self._console.is_live:
+                    self._console.aside(f"{name} waits: {reason}")
 
     def _now(self, does: str) -> None:
         if does != self._does:

@@ -61,7 +61,7 @@ class AgentRun(Followed):
         self._runs: dict[str, bool] = {}  # whether a run is at our work
 
     async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
-        wait = self._lacks_key(self._work["agent"])
+        wait = self._service.runtime.supervisor.waits.of(self._work["agent"])
         async for items in super().__aiter__():
             yield items
             if wait is not None:  # it began before we listened
