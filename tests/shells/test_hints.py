@@ -101,6 +101,15 @@ NEARLY = {
     "settings quiet": "settings quiet_moment",
     "schedule alice 5m": "schedule alice set 5m",
     "schedule 5m alice": "schedule alice set 5m",
+    "runs alice@review": "runs --agent alice",
+    "runs --agent alice@review": "runs --agent alice",
+    "agent edit ALICE@review:pr-9 max_steps=9": "agent edit alice max_steps=9",
+    "agent memory alice@review": "agent memory alice",
+    "audit alice@review": "audit alice",
+    "send review:pr-9 hi": "send @review:pr-9 hi",
+    "peek review:pr-9": "peek @review:pr-9",
+    "stop review:pr-9": "stop @review:pr-9",
+    "resume review:pr-9": "resume @review:pr-9",
 }
 
 
@@ -307,6 +316,12 @@ SITUATIONS = [
     ([], "cancel alice"),
     ([["start", "review", "--background"]], "send @bob hello"),
     ([["start", "review", "--background"]], "ask @alice hello"),
+    ([], "runs @review"),
+    ([], "agent memory @review"),
+    ([["start", "review:pr-9", "--background"]], "send review:pr-9 hi"),
+    ([["start", "review:pr-9", "--background"]], "send pr-9 hi"),
+    ([["start", "review:pr-9", "--background"]], "peek pr-9 -n 1"),
+    ([["start", "review:pr-9", "--background"]], "stop pr-9"),
 ]
 
 

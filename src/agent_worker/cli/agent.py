@@ -288,8 +288,8 @@ def set_agent(name: str, action: str, as_json: bool) -> None:
     if found["state"] == "waiting":
         echo(f"  for what:  agent-worker agent info {found['name']}")
     if action in ("stop", "pause"):
-        back = {"stop": "start", "pause": "resume"}[action]
-        echo(f"  start it again:  agent-worker agent {back} {found['name']}")
+        back = "start it again:  agent-worker agent start" if action == "stop" else "to go on:  agent-worker resume"
+        echo(f"  {back} {found['name']}")
 
 
 @click.command()

@@ -22,8 +22,8 @@ from typing import Any
 import click
 
 from agent_worker.cli.output import F, echo, paint
-from agent_worker.cli.prose import cut, wrapped
-from agent_worker.cli.wrapping import cells
+from agent_worker.cli.prose import cut
+from agent_worker.cli.wrapping import cells, hanging
 from agent_worker.client.plain_http import ServerEvent
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.later import dataclass
@@ -101,7 +101,8 @@ class Console:
 
     def tell(self, text: str, colour: str = "") -> None:
         """A sentence that stays, wrapped where somebody looks."""
-        lines = wrapped(clean(text), self.columns) if self.is_live else [clean(text)]
+        told = clean(text).split("\n")
+        lines = [part for line in told for part in hanging(line, self.columns)] if self.is_live else told
         self.say(*(paint(line, colour) if colour else line for line in lines))
 
     def aside(self, text: str) -> None:

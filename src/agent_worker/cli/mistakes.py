@@ -108,11 +108,11 @@ def pointed(error: AgentWorkerError, typed: Sequence[str]) -> AgentWorkerError:
     Else one that lists what there is, else the help.
     """
     if error.slip and error.slip.meant.startswith("@") and typed[:1] and typed[0] not in _TAKES_TEAMS:
-        return type(error)(error.message, hint=f"agent-worker status {error.slip.meant}", slip=error.slip)
+        return type(error)(error.message, hint="agent-worker ls (agents and workflows)", slip=error.slip)
     if swapped := _swapped(error, typed):
         return type(error)(error.message, hint=f"did you mean: agent-worker {swapped}", slip=error.slip)
-    if isinstance(error, NotFound) and (member := _member(error, typed)):
-        return NotFound(error.message, hint=member)
+    if isinstance(error, NotFound) and (at := _member(error, typed) or _tag(error, typed)):
+        return NotFound(error.message, hint=at)
     if error.slip and (again := _again(error.slip, typed)):
         return type(error)(error.message, hint=f"did you mean: agent-worker {again}", slip=error.slip)
     if typed[:1] == ["start"] and error.hint.startswith("agent-worker run "):  # what it lacks is the same for both
@@ -154,6 +154,16 @@ def _member(error: NotFound, typed: Sequence[str]) -> str:
                 if at[1:] in team["members"] and team["state"] in ("running", "paused"):
                     line = shlex.join(["agent-worker", verb, f"{at[1:]}@{team['name']}", *rest])
                     return f"did you mean: {line}" if len(line) <= _REPEATED else ""
+    return ""
+
+
+def _tag(error: NotFound, typed: Sequence[str]) -> str:
+    """`stop pr-9` names an instance by its tag: it is `stop @pr-9`."""
+    match typed:
+        case [verb, tag, *rest] if verb in _TAKES_TEAMS and tag in error.message:
+            tags = [str(team["name"]).partition(":")[2] for team in call("GET", "/instances", project=here())]
+            line = shlex.join(["agent-worker", verb, f"@{tag}", *rest])
+            return f"did you mean: {line}" if tags.count(tag) == 1 and len(line) <= _REPEATED else ""
     return ""
 
 
@@ -261,7 +271,10 @@ def _as_option(ctx: click.Context, extra: str) -> str:
         takes = word in each.type.choices if isinstance(each.type, click.Choice) else each.name == "agent"
         if isinstance(each, click.Option) and takes and word in sys.argv and each.opts[0] not in sys.argv:
             at = sys.argv.index(word)
-            line = shlex.join(["agent-worker", *sys.argv[1:at], each.opts[0], *sys.argv[at:]])
+            whose = word.partition("@")[0]  # of a member the agent; a channel is none
+            line = shlex.join(["agent-worker", *sys.argv[1:at], each.opts[0], whose, *sys.argv[at + 1 :]])
+            if not whose:
+                continue
             return f"did you mean: {line}" if len(line) <= _REPEATED else ""
     return ""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from agent_worker.core.errors import BadInput
+from agent_worker.core.errors import BadInput, Slip
 from agent_worker.core.later import dataclass, pattern
 
 NAME = pattern(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
@@ -93,7 +93,9 @@ def parse_address(text: str) -> Address:
         and (agent or workflow)
     )
     if not well_formed:
-        raise BadInput(f"{_shown(text)} is not an address", hint=_FORMS)
+        is_instance = not at and ":" in text and all(map(NAME.fullmatch, text.split(":", 1)))
+        slip = Slip(text, f"@{text}") if is_instance else None
+        raise BadInput(f"{_shown(text)} is not an address", hint=_FORMS, slip=slip)
     for name in filter(None, (agent, workflow)):
         if (reason := _why_refused(name)) is not None:
             raise BadInput(f"{_shown(text)} is not an address: {reason}", hint=_FORMS)

@@ -13,14 +13,25 @@ from agent_worker.workspaces import workspace_rows
 
 
 def no_agent(name: str, known: Iterable[str], *, workflow: str | None = None) -> NotFound:
-    """The error for whoever names an agent that is not there; `workflow` is what else has this name."""
+    """The error for whoever names an agent that is not there; `workflow` is the workflow or instance called this."""
     if workflow:
         channel = Slip(name, f"@{workflow}")
         return NotFound(f"{workflow} is a workflow, not an agent", hint=f"did you mean @{workflow}?", slip=channel)
-    slip = slip_of(name, known := list(known))
+    known = list(known)
+    if member := canonical(name.partition("@")[0], known):
+        told = f"{name} is at work in a workflow; this is about the agent itself"
+        return NotFound(told, hint=f"did you mean {member}?", slip=Slip(name, member))
+    slip = slip_of(name, known)
     here = f"agent-worker agent list (agents here: {', '.join(known)})" if known else "agent-worker init"
     told = f"did you mean {slip.meant}?" if slip else here
     return NotFound(f"there is no agent {name} in this project", hint=told, slip=slip)
+
+
+def workflow_called(name: str, known: Iterable[str]) -> str | None:
+    """The workflow that somebody named, or an instance of it: `review`, `@review` or `review:pr-9`."""
+    workflow, colon, tag = name.removeprefix("@").partition(":")
+    found = canonical(workflow, known)
+    return f"{found}{colon}{tag}" if found else None
 
 
 async def address_in(database: ProjectDatabase, loaded: LoadedProject, text: str) -> Address:

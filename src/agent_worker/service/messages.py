@@ -15,7 +15,7 @@ from agent_worker.core.events import Ended
 from agent_worker.core.later import dataclass
 from agent_worker.core.mentions import find_mentions
 from agent_worker.database.database import Row, Transaction
-from agent_worker.service.addresses import address_in, no_agent
+from agent_worker.service.addresses import address_in, no_agent, workflow_called
 from agent_worker.service.carried_limits import cause_of
 from agent_worker.service.operation import operation
 from agent_worker.service.service import Service
@@ -257,7 +257,7 @@ def agent_id(loaded: LoadedProject, name: str) -> str:
     if found is None:
         if canonical(name, loaded.project.broken_workflows):
             raise loaded.project.no_workflow(name)
-        raise no_agent(name, loaded.agents, workflow=canonical(name, loaded.project.workflows))
+        raise no_agent(name, loaded.agents, workflow=workflow_called(name, loaded.project.workflows))
     return loaded.agents[found]
 
 
