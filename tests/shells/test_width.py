@@ -10,6 +10,8 @@ import pytest
 from tests.shells.served import served
 from tests.shells.terminal import Terminal
 
+from agent_worker.cli.console import Console
+from agent_worker.cli.output import waits
 from agent_worker.cli.prose import wrapped
 from agent_worker.cli.table import table_lines
 from agent_worker.cli.wrapping import cells, hanging
@@ -121,3 +123,28 @@ def test_a_command_that_no_line_can_hold_is_broken_between_its_words() -> None:
     lines = hanging(f"to see all of it: agent-worker peek {'very-' * 9}long --follow --count 100", 60)
     assert len(lines) > 1
     assert all("\ue000" not in line for line in lines)
+
+
+def test_of_a_long_question_the_command_that_answers_it_is_seen_on_a_narrow_terminal() -> None:
+    asked = {"since": 0, "until": None, "command": "agent-worker inbox approve 7 (or deny)"}
+    row = ("gus", "waits for you", "mock", "0", "0.00 USD", "UX", waits(f"gus asks: {LONG}", asked))
+    titles = ("agent", "state", "backend", "queued", "today", "label", "")
+    heading, *lines = table_lines(titles, [row], 40)
+    assert cells(heading) <= 40
+    assert any("agent-worker inbox approve 7" in line for line in lines), lines
+
+
+def test_no_title_is_wider_than_the_terminal() -> None:
+    lines = table_lines(("workflow", "state", "messages", "members"), [("@t", "waits for you", "1", "gus")], 40)
+    assert lines == ["workflow  state          messages", "@t        waits for you  1", "    members: gus"]
+
+
+def test_what_is_told_while_something_is_followed_is_wrapped_beneath_its_beginning(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "61")
+    console = Console()
+    console.is_live = True
+    console.tell(LONG)
+    first, *more = capsys.readouterr().out.splitlines()
+    assert more and all(line.startswith("  ") for line in more), first

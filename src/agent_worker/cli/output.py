@@ -19,6 +19,7 @@ from agent_worker.core.text import clean
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_ASKED = 60  #: characters of what a person is asked, beside the command that answers it
 _STATES = {
     "running": "cyan",
     "idle": "green",
@@ -168,9 +169,14 @@ def usd(amount: float, estimated: bool = False) -> str:
 
 
 def waits(reason: str, waiting: Mapping[str, Any] | None) -> str:
-    """Why an agent does not work; if it waits, since when, until when if that is known, and what to type."""
+    """Why an agent does not work; if it waits, since when, until when if that is known, and what to type.
+
+    What the command shows whole is cut here, so that the command is seen in a narrow terminal too.
+    """
     if waiting is None:
         return reason
+    if waiting["command"] and len(reason) > _ASKED:
+        reason = f"{reason[: _ASKED - 1]}…"
     until = f", until {_time(waiting['until'])}" if waiting["until"] else ""
     command = f" → {waiting['command']}" if waiting["command"] else ""
     return f"{reason} (since {_time(waiting['since'])}{until}){command}"

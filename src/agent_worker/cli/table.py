@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from agent_worker.cli.wrapping import cells, held_together, let_go
 
-_BENEATH = 4  # lines of one row
+_BENEATH = 240  # characters of one row, at least
 
 
 def table_lines(titles: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None) -> list[str]:
@@ -16,7 +16,8 @@ def table_lines(titles: Sequence[str], rows: Sequence[Sequence[str]], columns: i
     used = [n for n in range(len(titles)) if any(row[n] for row in shown)] or [0]
     titles, shown = [titles[n] for n in used], [[row[n] for n in used] for row in shown]
     widths = [max(cells(row[n]) for row in (titles, *shown)) for n in range(len(titles))]
-    fits = [_fitting(row, widths, columns) for row in shown]
+    room = _fitting(titles, widths, columns)
+    fits = [min(room, _fitting(row, widths, columns)) for row in shown]
     lines = [_aligned(titles[: max(fits)], widths)]
     for row, n in zip(shown, fits, strict=True):
         lines += [_aligned(row[:n], widths), *_beneath(titles[n:], row[n:], columns or 0)]
@@ -45,7 +46,7 @@ def _beneath(titles: Sequence[str], row: Sequence[str], columns: int) -> list[st
         columns,
         initial_indent="    ",
         subsequent_indent="    ",
-        max_lines=_BENEATH,
+        max_lines=_BENEATH // (columns - 4) + 1,
         placeholder=" …",
         break_on_hyphens=False,
     )
