@@ -375,6 +375,12 @@ def test_what_a_command_gives_an_agent_is_checked_as_a_file_is_and_changes_nothi
     assert "kim" not in terminal.says("agent", "list")
 
 
+def test_of_a_key_that_holds_others_it_is_said_how_one_of_them_is_set(terminal: Terminal) -> None:
+    told = terminal.run("agent", "edit", "alice", "prompt=hello")
+    assert "write prompt.system=…" in told.stderr
+    assert terminal.says("agent", "edit", "alice", "prompt.system=hello").startswith("saved")
+
+
 def test_a_workflow_that_needs_something_is_listed_and_refused_with_a_line_that_runs_it(terminal: Terminal) -> None:
     flow = terminal.daemon.project / ".workflows" / "needy.yaml"
     flow.write_text(

@@ -147,4 +147,5 @@ def test_what_is_told_while_something_is_followed_is_wrapped_beneath_its_beginni
     console.is_live = True
     console.tell(LONG)
     first, *more = capsys.readouterr().out.splitlines()
-    assert more and all(line.startswith("  ") for line in more), first
+    assert more, first
+    assert all(line.startswith("  ") for line in more)

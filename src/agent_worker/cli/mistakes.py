@@ -85,6 +85,7 @@ LISTED_BY = {
     "agent memory": "agent memory {}",
     "agent notes": "agent notes {}",
     "agent todo": "agent todo {}",
+    "agent release": "agent memory {}",
     "agent": "agent list",
     "doc": "doc list {}",
     "key": "key list",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import TAG, Address, WorkspaceName, canonical, parse_address
@@ -17,17 +17,17 @@ def no_agent(name: str, known: Iterable[str], *, workflow: str | None = None) ->
     if workflow:
         channel = Slip(name, f"@{workflow}")
         return NotFound(f"{workflow} is a workflow, not an agent", hint=f"did you mean @{workflow}?", slip=channel)
-    known = list(known)
-    if member := canonical(name.partition("@")[0], known):
+    names = list(known)
+    if member := canonical(name.partition("@")[0], names):
         told = f"{name} is at work in a workflow; this is about the agent itself"
         return NotFound(told, hint=f"did you mean {member}?", slip=Slip(name, member))
-    slip = slip_of(name, known)
-    here = f"agent-worker agent list (agents here: {', '.join(known)})" if known else "agent-worker init"
+    slip = slip_of(name, names)
+    here = f"agent-worker agent list (agents here: {', '.join(names)})" if names else "agent-worker init"
     told = f"did you mean {slip.meant}?" if slip else here
     return NotFound(f"there is no agent {name} in this project", hint=told, slip=slip)
 
 
-def workflow_called(name: str, known: Iterable[str]) -> str | None:
+def workflow_called(name: str, known: Collection[str]) -> str | None:
     """The workflow that somebody named, or an instance of it: `review`, `@review` or `review:pr-9`."""
     workflow, colon, tag = name.removeprefix("@").partition(":")
     found = canonical(workflow, known)

@@ -35,6 +35,8 @@ from agent_worker.trust.powers import powers_of_agent
 from agent_worker.work import agent_rows, threads
 from agent_worker.workspaces import workspace_rows
 
+#: Keys that hold others, and the one of those that is set most.
+_WITHIN = {"prompt": "system", "soul": "role", "limits": "usd_per_day", "provider": "base_url"}
 FOLDERS = ("memory", "notes", "conversations", "todo")  #: of an agent, in its own
 
 
@@ -114,8 +116,10 @@ def _unsaved(problems: Sequence[Problem]) -> BadInput:
     """What is wrong with values that a command gave: they are in no file yet, so `validate` would find nothing."""
     told = "\n".join(str(each).partition(": ")[2] for each in problems)
     fields = {each.field for each in problems}
-    listed = {"backend": "agent-worker backends", "model": "agent-worker providers"}
-    hint = listed.get(fields.pop(), "") if len(fields) == 1 else ""
+    field = fields.pop() if len(fields) == 1 else ""
+    hint = {"backend": "agent-worker backends", "model": "agent-worker providers"}.get(field, "")
+    if field in _WITHIN and "must be a mapping" in told:
+        hint = f"write {field}.{_WITHIN[field]}=…; every key is explained in: agent-worker schema agent"
     return BadInput(told, hint=hint or "every key is explained in: agent-worker schema agent")
 
 
