@@ -58,6 +58,18 @@ def told(root: Path, file: str, text: str) -> list[str]:
         ("tools: [bash, { name: bash, approve: true }]\n", "2:15: tools[1]: bash is listed twice (keep one of them)"),
         ("temperature: 5\n", "2:1: temperature: unknown key (it belongs under settings: { temperature: … })"),
         ("usd_per_day: 5\n", "2:1: usd_per_day: unknown key (it belongs under limits: { usd_per_day: … })"),
+        # what other programs call it
+        ("instructions: Be kind.\n", "2:1: instructions: unknown key (write prompt: { system: … })"),
+        (
+            "mcp: { fs: { command: [npx] } }\n",
+            "2:1: mcp: unknown key (write mcp_servers: { files: { command: [ … ] } })",
+        ),
+        ("prompt: { system: x, file: who.md }\n", "2:22: prompt.file: unknown key (write system_file: …)"),
+        ("schedule: { wakeup: 5m, prompt: x, every: 5m }\n", "2:36: schedule.every: unknown key (write wakeup: …)"),
+        (
+            "script: [{ call: { tool: bash, args: {} } }]\n",
+            "2:32: script[0].call[0].args: unknown key (write with: { … })",
+        ),
     ],
 )
 def test_a_mistake_in_an_agent_is_told_with_what_to_write(root: Path, text: str, expected: str) -> None:
@@ -76,6 +88,11 @@ def test_a_mistake_in_an_agent_is_told_with_what_to_write(root: Path, text: str,
 def test_what_another_file_has_already_is_told_where_it_is_written(root: Path, text: str, expected: str) -> None:
     (problem,) = told(root, ".agents/zed.yaml", AGENT + text)
     assert problem.startswith(f".agents/zed.yaml:{expected}")
+
+
+def test_a_provider_in_capitals_is_told_as_it_is_written(root: Path) -> None:
+    (problem,) = told(root, ".agents/zed.yaml", "model: OpenAI/gpt-5\nprompt: { system: x }\n")
+    assert problem.endswith("1:8: model: there is no provider 'OpenAI' (did you mean openai?)")
 
 
 def test_an_unknown_provider_is_told_where_it_is_named(root: Path) -> None:
@@ -99,6 +116,7 @@ def test_an_unknown_provider_is_told_where_it_is_named(root: Path) -> None:
             "setup: [{ shell: 'echo ${{ b }}', as: a }, { shell: ls, as: b }]\n",
             "4:18: setup[0].shell: b is only known after this step (move the step that prints it up",
         ),
+        ("steps: []\n", "4:1: steps: unknown key (write kickoff: …, and let the members call on each other)"),
     ],
 )
 def test_a_mistake_in_a_workflow_is_told_with_what_to_write(root: Path, text: str, expected: str) -> None:
@@ -152,6 +170,11 @@ def test_what_a_sink_is_not_is_found_by_validate_too(
             "no workflow is called flwo",
         ),
         (".agents/zed.yaml", AGENT + "schedule: { at: 2020-01-01T00:00, prompt: x }\n", "2020-01-01 has passed"),
+        (
+            ".agents/zed.yaml",
+            "model: openai/gpt-5\nprompt: { system: x }\nsettings: { temprature: 1, of_theirs: 2 }\n",
+            'settings.temprature: is sent to the model as it is written (did you mean "temperature"?)',
+        ),
         (
             ".workflows/more.yaml",
             FLOW.replace("go", "go ${ x } {{ x }}") + "setup: [{ shell: ls, as: x }]\n",

@@ -288,7 +288,9 @@ def set_agent(name: str, action: str, as_json: bool) -> None:
     if found["state"] == "waiting":
         echo(f"  for what:  agent-worker agent info {found['name']}")
     if action in ("stop", "pause"):
-        back = "start it again:  agent-worker agent start" if action == "stop" else "to go on:  agent-worker resume"
+        back = (
+            "start it again:  agent-worker agent start" if action == "stop" else "to go on:  agent-worker agent resume"
+        )
         echo(f"  {back} {found['name']}")
 
 

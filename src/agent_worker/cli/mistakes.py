@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Sequence
 import click
 
 from agent_worker.cli.call import call, here, is_answered
-from agent_worker.core.address import canonical
+from agent_worker.core.address import as_written, canonical
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Slip
 from agent_worker.core.suggestion import slip_of
 
@@ -116,8 +116,8 @@ def pointed(error: AgentWorkerError, typed: Sequence[str]) -> AgentWorkerError:
         return NotFound(error.message, hint=at)
     if error.slip and (again := _again(error.slip, typed)):
         return type(error)(error.message, hint=f"did you mean: agent-worker {again}", slip=error.slip)
-    if typed[:1] == ["start"] and error.hint.startswith("agent-worker run "):  # what it lacks is the same for both
-        return type(error)(error.message, hint=error.hint.replace(" run ", " start ", 1), slip=error.slip)
+    if typed[:1] in (["run"], ["start"], ["serve"]) and (given := _with_params(error, typed)):
+        return type(error)(error.message, hint=given, slip=error.slip)
     if isinstance(error, NotFound) and (instead := _of_agent(error, typed)):
         return NotFound(error.message, hint=instead)
     if not isinstance(error, NotFound) or "agent-worker" in error.hint:
@@ -158,11 +158,20 @@ def _member(error: NotFound, typed: Sequence[str]) -> str:
     return ""
 
 
+def _with_params(error: AgentWorkerError, typed: Sequence[str]) -> str:
+    """The line that was typed, with the parameters that the workflow needs, which the hint has behind `--`."""
+    line, params, values = error.hint.partition(" -- ")
+    if not line.startswith("agent-worker run ") or not params:
+        return ""
+    whole = shlex.join(["agent-worker", *itertools.takewhile(lambda word: word != "--", typed)])
+    return f"{whole}{params}{values}" if len(whole) <= _REPEATED else error.hint
+
+
 def _tag(error: NotFound, typed: Sequence[str]) -> str:
     """`stop pr-9` names an instance by its tag: it is `stop @pr-9`."""
     match typed:
         case [verb, tag, *rest] if verb in _TAKES_TEAMS and tag in error.message:
-            tags = [str(team["name"]).partition(":")[2] for team in call("GET", "/instances", project=here())]
+            tags = [as_written(str(team["name"]))[1] for team in call("GET", "/instances", project=here())]
             line = shlex.join(["agent-worker", verb, f"@{tag}", *rest])
             return f"did you mean: {line}" if tags.count(tag) == 1 and len(line) <= _REPEATED else ""
     return ""

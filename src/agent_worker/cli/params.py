@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from agent_worker.cli.call import call, here
+from agent_worker.cli.call import call, here, part
+from agent_worker.core.address import WorkspaceName, canonical
 from agent_worker.core.errors import BadInput
 
 _TYPES: dict[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool}
@@ -27,14 +28,14 @@ def read_params(workflow: str, given: list[str], command: str = "run") -> dict[s
 def _declared(workflow: str) -> list[dict[str, Any]]:
     is_file = workflow.endswith((".yaml", ".yml"))
     known = call("GET", "/workflows", project=here(), file=workflow if is_file else None)
-    found = known[-1:] if is_file else [one for one in known if one["name"] == workflow]
+    name = canonical(WorkspaceName.parse(workflow).workflow, [one["name"] for one in known])
+    found = known[-1:] if is_file else [one for one in known if one["name"] == name]
     if not found:
         if any(each["name"] == workflow for each in call("GET", "/agents", project=here())):
             told = f"{workflow} is an agent: it takes a message, not parameters"
             raise BadInput(told, hint=f'agent-worker ask {workflow} "…"')
-        names = ", ".join(one["name"] for one in known)
-        hint = f"agent-worker ls (workflows here: {names})" if names else "agent-worker init"
-        raise BadInput(f"there is no workflow {workflow}", hint=hint)
+        call("GET", f"/workflows/{part(workflow.removeprefix('@'))}", project=here())  # says why there is none
+        raise BadInput(f"{workflow} is no longer among the workflows here", hint="agent-worker ls")
     params: list[dict[str, Any]] = found[0]["params"]
     return params
 

@@ -68,6 +68,8 @@ def switched(written: Any) -> Any:
     return False if written == "off" else written
 
 
+#: Parameters of models that are sent as written; there may be others.
+MODEL_SETTINGS = frozenset({"temperature", "top_p", "top_k", "seed", "stop", "reasoning_effort"})
 _FROM_US = "it is made from the conversation"
 #: Fields of a request that are ours to fill in, and what to write instead.
 _NO_SETTINGS = {
@@ -96,11 +98,19 @@ def _listed_twice(tools: Any) -> Iterator[Broken]:
 
 class AgentSettings(Block):
     further_in: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("temperature", "top_p", "top_k", "seed", "stop", "reasoning_effort"), "settings"),
+        **dict.fromkeys(MODEL_SETTINGS, "settings"),
         **dict.fromkeys(("role", "expertise", "style", "principles"), "soul"),
         **dict.fromkeys(("base_url", "api_key"), "provider"),
         "usd_per_day": "limits",
         "wakeup": "schedule",
+    }
+    called_here: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("system", "system_message", "instructions", "instruction"), "prompt: { system: … }"),
+        **dict.fromkeys(("mcp", "mcpServers"), "mcp_servers: { files: { command: [ … ] } }"),
+        **dict.fromkeys(("cron", "every"), "schedule: { wakeup: … }"),
+        **dict.fromkeys(("max_turns", "max_iterations", "max_iter"), "max_steps: …"),
+        **dict.fromkeys(("llm", "engine"), "model: provider/model"),
+        **dict.fromkeys(("goal", "backstory", "persona"), "soul: { role: … }, or prompt: { system: … }"),
     }
 
     model: ModelName | None = Field(

@@ -70,6 +70,10 @@ class PromptSettings(Block):
     """Who the agent is told to be. Once loaded, `system` holds the text, wherever it was written."""
 
     misplaced: ClassVar[Mapping[str, str]] = {"append": "is only for a member with `ref`"}
+    called_here: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("file", "path"), "system_file: …"),
+        **dict.fromkeys(("text", "content", "prompt"), "system: …"),
+    }
 
     system: Text | None = Field(
         None, description="who the agent is, in words", examples=["You are Alice. You review code."]

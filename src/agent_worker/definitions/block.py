@@ -57,6 +57,9 @@ class Block(BaseModel):
     #: Keys that one might expect here but that belong into a block of this one, each with that block's key.
     further_in: ClassVar[Mapping[str, str]] = {}
 
+    #: What other programs call a key of this block, each with how it is written here.
+    called_here: ClassVar[Mapping[str, str]] = {}
+
     @classmethod
     def rules(cls, written: Mapping[str, Any]) -> Iterator[Broken]:
         """What is wrong between fields. `written` is unchecked: any value may have any type."""
@@ -95,6 +98,8 @@ class Block(BaseModel):
             return "is given twice, under two spellings", f"keep one of {', '.join(spellings[key])}"
         if key in cls.further_in:
             return "unknown key", f"it belongs under {cls.further_in[key]}: {{ {key}: … }}"
+        if key in cls.called_here:
+            return "unknown key", f"write {cls.called_here[key]}"
         return "unknown key", did_you_mean(key, list(spellings)) or f"known here: {', '.join(spellings)}"
 
     @classmethod

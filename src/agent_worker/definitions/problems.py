@@ -60,7 +60,9 @@ def validate(model: type[M], source: Source, *, defaults: Mapping[str, Any], als
 
 
 def problems_of(error: ValidationError, source: Source) -> list[Problem]:
-    return [_problem(details, source) for details in error.errors(include_url=False)]
+    """What is wrong, a problem each. Pydantic calls a list empty too whose entries are all wrong: that is told once."""
+    found = error.errors(include_url=False)
+    return [_problem(one, source) for one in found if not (one["type"] == "too_short" and one["input"])]
 
 
 def in_lines(wrong: Iterable[Problem]) -> str:

@@ -53,6 +53,11 @@ def _is_interval(wakeup: object) -> bool:
 
 
 class Timing(Block):
+    called_here: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("every", "cron", "interval", "when"), "wakeup: …"),
+        **dict.fromkeys(("timezone", "time_zone"), "tz: …"),
+    }
+
     wakeup: Annotated[str, AfterValidator(_wakeup)] | None = Field(
         None,
         description="a rest, times in words, or a cron line; or use at instead",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -15,6 +15,8 @@ _ACTIONS = ("say", "call", "fail", "steps", "again")
 
 class ScriptedCall(Block):
     """One tool call of a script."""
+
+    called_here: ClassVar[Mapping[str, str]] = dict.fromkeys(("args", "arguments", "input"), "with: { … }")
 
     tool: Line = Field(description="the tool that is called", examples=["team_doc_append"])
     arguments: dict[str, Any] = Field(

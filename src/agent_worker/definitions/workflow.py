@@ -172,6 +172,11 @@ def _output(name: str) -> str:
 
 
 class SetupStep(Block):
+    called_here: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("run", "command", "cmd"), "shell: …"),
+        **dict.fromkeys(("name", "output", "id"), "as: …"),
+    }
+
     shell: Annotated[str, Field(min_length=1, max_length=65536)] = Field(
         description="a command, run in the project's directory; you approve it first", examples=["git diff HEAD"]
     )
@@ -216,6 +221,12 @@ class WorkflowDefinition(Block):
     further_in: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("turns", "usd", "minutes"), "limits"),
         **dict.fromkeys(("bind", "documents", "document_owner"), "workspace"),
+    }
+    called_here: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("members", "team"), "agents: { … }"),
+        **dict.fromkeys(("message", "prompt", "task", "start"), "kickoff: …"),
+        **dict.fromkeys(("steps", "tasks", "jobs", "nodes"), "kickoff: …, and let the members call on each other"),
+        **dict.fromkeys(("inputs", "parameters", "args"), "params: [ … ]"),
     }
 
     name: Name = Field(

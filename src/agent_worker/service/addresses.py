@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import TAG, Address, WorkspaceName, canonical, parse_address
@@ -29,9 +30,9 @@ def no_agent(name: str, known: Iterable[str], *, workflow: str | None = None) ->
 
 def workflow_called(name: str, known: Collection[str]) -> str | None:
     """The workflow that somebody named, or an instance of it: `review`, `@review` or `review:pr-9`."""
-    workflow, colon, tag = name.removeprefix("@").partition(":")
-    found = canonical(workflow, known)
-    return f"{found}{colon}{tag}" if found else None
+    meant = WorkspaceName.parse(name)
+    found = canonical(meant.workflow, known)
+    return str(replace(meant, workflow=found)) if found else None
 
 
 async def address_in(database: ProjectDatabase, loaded: LoadedProject, text: str) -> Address:

@@ -16,7 +16,7 @@ from agent_worker.core.address import as_written, canonical
 from agent_worker.core.errors import BadInput, DefinitionError, NotFound, Problem
 from agent_worker.core.later import pattern
 from agent_worker.core.mentions import find_mentions
-from agent_worker.definitions.agent import AgentDefinition, AgentSettings
+from agent_worker.definitions.agent import MODEL_SETTINGS, AgentDefinition, AgentSettings
 from agent_worker.definitions.block import Broken
 from agent_worker.definitions.loading import located, shown
 from agent_worker.definitions.problems import did_you_mean, listed
@@ -68,7 +68,7 @@ def wrong_in_project(project: ProjectFiles) -> list[Problem]:
 
 def remarks_on(project: ProjectFiles, now: datetime) -> list[str]:
     """What is right as it is written, and yet hardly meant: each begins with the file that it is in."""
-    return [*_of_schedules(project, now), *_of_braces(project)]
+    return [*_of_schedules(project, now), *_of_braces(project), *_of_settings(project)]
 
 
 def _of_schedules(project: ProjectFiles, now: datetime) -> Iterator[str]:
@@ -99,6 +99,15 @@ def _of_braces(project: ProjectFiles) -> Iterator[str]:
             if (found[1] or found[2]) in known:
                 yield f"{where}: kickoff: {found[0]} is not filled in; write ${{{{ {found[1] or found[2]} }}}}"
                 break
+
+
+def _of_settings(project: ProjectFiles) -> Iterator[str]:
+    """Parameters of a model that are sent as written, and are called nearly like one that models know."""
+    for name, agent in project.agents.items():
+        for key in sorted(agent.settings.keys() - MODEL_SETTINGS):
+            if near := did_you_mean(key, sorted(MODEL_SETTINGS)):
+                where = shown(project.agent_files[name], project.root)
+                yield f"{where}: settings.{key}: is sent to the model as it is written ({near})"
 
 
 def unplayable_in(workflow: WorkflowDefinition, file: Path, project: ProjectFiles) -> list[Problem]:

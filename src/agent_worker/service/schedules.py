@@ -249,7 +249,8 @@ async def _check_workflow(
     missing = [name for name, param in known.items() if param.required and name not in params]
     if wrong or missing:
         told = f"has no parameter {wrong[0]}" if wrong else f"needs the parameter {missing[0]}"
-        raise BadInput(f"{definition.name} {told}", hint=f"it takes: {', '.join(known) or 'none'}")
+        hint = f"it takes: {', '.join(known) or 'none'}" if wrong else f"add -- --{missing[0]} '…'"
+        raise BadInput(f"{definition.name} {told}", hint=hint)
     if not definition.kickoff and not wanted.prompt:
         raise BadInput(f"{definition.name} has no kickoff, so nobody would be called on", hint="add --prompt '@…'")
 

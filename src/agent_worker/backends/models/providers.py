@@ -375,7 +375,7 @@ def _refuse_theft(variable: str, provider: Provider, host: str, approval: Approv
 
 def _custom(name: str, endpoint: Endpoint) -> Provider:
     if not endpoint.base_url:
-        near = get_close_matches(name, PROVIDERS, n=1)
+        near = get_close_matches(name.lower(), PROVIDERS, n=1)
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(PROVIDERS)}; others need a base_url"
         raise BadInput(f"there is no provider {name!r}", hint=hint)
     return Provider(name, "", (), keyless=True)
