@@ -352,6 +352,15 @@ def test_who_waits_for_what_is_cancelled_is_told_so(terminal: Terminal) -> None:
     assert "failed: it was cancelled: a person no longer wants it" in err
 
 
+def test_who_waits_for_an_agent_that_is_deleted_is_not_sent_to_what_is_gone_with_it(terminal: Terminal) -> None:
+    who = agent(terminal, "leaver", {"say": "at last", "slow": "60s"})
+    with terminal.start("ask", who, "hello") as asking:
+        assert eventually(lambda: any(one["state"] == "running" for one in terminal.json("agent", "list")))
+        terminal.says("agent", "delete", who, "--yes")
+        told = asking.communicate(timeout=PATIENCE)[1]
+    assert told == "failed: it was cancelled: its agent was deleted\n  hint: agent-worker agent list\n"
+
+
 def test_a_wrong_answer_is_hinted_at_with_the_number_that_was_typed(terminal: Terminal) -> None:
     terminal.run("ask", agent(terminal, "painter", CHOICE, {"say": "ah"}), "hello")
     (item,) = items(terminal, "question")

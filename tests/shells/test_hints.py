@@ -111,7 +111,6 @@ NEARLY = {
     "stop review:pr-9": "stop @review:pr-9",
     "resume review:pr-9": "resume @review:pr-9",
     "run reviw -- --n 3": "run review -- --n 3",
-    "start Review --tag t -- --n 3": "start review --tag t -- --n 3",
 }
 
 
@@ -434,7 +433,15 @@ def test_a_workflow_whose_file_is_broken_is_said_to_be_with_the_line_and_not_mis
             assert row.split()[1] == "broken"
             assert "line 2: agents.alice.reff: unknown key" in row
         assert json.loads(terminal.says("ls", "--json"))["broken"].keys() == {"brox"}
-        for typed in ("run brox", "start brox:pr-1", "send @brox hi", "stop brox", "schedule brox set 1h", "peek brox", "run brox -- --n 1"):
+        for typed in (
+            "run brox",
+            "start brox:pr-1",
+            "send @brox hi",
+            "stop brox",
+            "schedule brox set 1h",
+            "peek brox",
+            "run brox -- --n 1",
+        ):
             refused = terminal.run(*typed.split())
             assert (refused.returncode, ".workflows/brox.yaml:2:" in refused.stderr) == (2, True), refused.stderr
         assert "hint: did you mean: agent-worker run brox\n" in terminal.run("run", "borx").stderr

@@ -14,6 +14,8 @@ from agent_worker.schedules import schedule
 from agent_worker.work import agent_rows, inbox, project_rows, queue, sent_texts, steps, threads
 from agent_worker.workspaces import deliveries, workspace_state
 
+DELETED = "its agent was deleted"  #: why work was cancelled of which nothing is left
+
 
 def cancel_all(tx: Transaction, agent: str, *, now: int) -> None:
     """Cancel all work of an agent, and whatever would wake it."""
@@ -22,7 +24,7 @@ def cancel_all(tx: Transaction, agent: str, *, now: int) -> None:
             where project = :project and agent = :agent and state in ('queued', 'running', 'waiting')""",
         agent=agent,
     ):
-        commands.cancel(tx, row["id"], reason="its agent was deleted", now=now)
+        commands.cancel(tx, row["id"], reason=DELETED, now=now)
     schedule.clear_agent(tx, agent)
 
 

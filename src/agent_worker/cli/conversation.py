@@ -103,6 +103,10 @@ class AnswerView:
         self._text = ""  # of which that is the end
         self.said = ""  #: the last text that was shown whole
 
+    @property
+    def waits_for_person(self) -> bool:
+        return self._does == "waits for you"
+
     def show(self, record: Mapping[str, Any]) -> None:
         self.asked = self.asked or record["event"] == "inbox"
         if record["event"] == "waiting":
@@ -242,6 +246,8 @@ def follow_answer(console: Console, address: str, events: Iterator[ServerEvent])
     except KeyboardInterrupt:
         console.prompt(None)
         console.below()
+        if view.waits_for_person:
+            console.tell(f"{address} waits for you: agent-worker inbox")
         console.tell(f"{address} carries on; its answer will be in: agent-worker peek {address}")
         console.tell(f"to end it: agent-worker cancel {work}")
         raise

@@ -50,7 +50,11 @@ def set_key(name: str, value: str | None, as_json: bool) -> None:
 
 
 def _asked(variable: str) -> str:
-    typed: str = click.prompt(f"{variable} (it is not shown)", hide_input=True, err=True)
+    try:
+        typed: str = click.prompt(f"{variable} (it is not shown)", hide_input=True, err=True)
+    except click.Abort:
+        echo("\nno key was stored", err=True)
+        raise
     return typed
 
 

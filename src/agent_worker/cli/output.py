@@ -19,7 +19,7 @@ from agent_worker.core.text import clean
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_ASKED = 60  #: characters of what a person is asked, beside the command that answers it
+_ASKED = 120  #: characters of what a person is asked, beside the command that answers it
 _STATES = {
     "running": "cyan",
     "idle": "green",

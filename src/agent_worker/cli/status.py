@@ -121,7 +121,7 @@ def _amount(allowance: dict[str, Any], which: str) -> str:
         return "no limit"
     if allowance["unit"] == "USD":
         return usd(value, which == "used" and allowance["estimated"])
-    return f"{value:g} {allowance['unit']}"
+    return plural(int(value), allowance["unit"].removesuffix("s"))
 
 
 def _agents(agents: list[dict[str, Any]]) -> None:

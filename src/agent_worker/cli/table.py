@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from agent_worker.cli.wrapping import cells, held_together, let_go
 
-_BENEATH = 240  # characters of one row, at least
+_BENEATH = 300  # characters of one row, at least
 
 
 def table_lines(titles: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None) -> list[str]:

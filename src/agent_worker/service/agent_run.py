@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
+from agent_worker.agents.deletion import DELETED
 from agent_worker.agents.loader import LoadedProject
 from agent_worker.core.address import Address
 from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Permanent, Refused
@@ -121,7 +122,8 @@ class AgentRun(Followed):
             return STOPPING
         if row["state"] in ("failed", "dead", "cancelled"):
             why = f"it was cancelled: {row['reason']}" if row["state"] == "cancelled" else row["reason"] or row["state"]
-            return Permanent(why, hint=f"agent-worker explain {row['run'] or ''}".strip())
+            explained = f"agent-worker explain {row['run'] or ''}".strip()
+            return Permanent(why, hint="agent-worker agent list" if row["reason"] == DELETED else explained)
         return Served(row["answer"] or "", self._tools, usage, row["state"], row["reason"], run=row["run"] or "")
 
 
