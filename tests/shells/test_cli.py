@@ -397,7 +397,7 @@ def test_what_a_project_could_execute_is_refused_without_a_terminal(terminal: Te
 def test_status_tells_what_is_used_of_the_limits(terminal: Terminal) -> None:
     terminal.says("start", "review", "--tag", "spends")
     assert "I have looked at this" in terminal.says("ask", "alice@review:spends", "look")
-    assert "its largest request  1 runs  50 runs" in terminal.says("status")
+    assert "its largest request  1 run   50 runs" in terminal.says("status")
     found = {(each["of"], each["unit"]): each for each in terminal.json("status")["limits"]}
     assert (found["project", "USD"]["limit"], found["alice", "USD"]["limit"]) == (50.0, 20.0)
     assert found["@review:spends", "USD"] == {

@@ -195,6 +195,18 @@ def test_a_team_that_waits_where_nobody_can_answer_is_kept(terminal: Terminal) -
     assert eventually(lambda: "I see" in terminal.says("peek", "@unattended"))
 
 
+def test_a_team_that_has_only_your_vote_to_wait_for_is_kept_where_nobody_can_answer(terminal: Terminal) -> None:
+    motion = {"question": "Tree?", "options": ["yes", "no"], "voters": ["user"]}
+    script = [{"call": {"tool": "team_proposal_create", "with": motion}}, {"say": "asked"}]
+    workflow(terminal, "votes", {"agents": {"ann": {"backend": "mock", "script": script}}, "kickoff": "@ann go"})
+    done = terminal.run("run", "votes")
+    assert done.returncode == 4, done.stdout
+    assert re.search(r"waiting for you: .*Tree\?.* → agent-worker inbox answer \d+", done.stderr)
+    (item,) = items(terminal, "vote")
+    terminal.says("inbox", "answer", str(item["number"]), "yes")
+    assert eventually(lambda: terminal.json("ls", "@votes")["state"] == "stopped"), "it ends once that is settled"
+
+
 def test_a_question_that_is_answered_elsewhere_is_not_asked_any_longer(terminal: Terminal) -> None:
     who = agent(terminal, "patient", CHOICE, {"say": "I see"})
     with terminal.on_screen("ask", who, "paint it") as screen:
@@ -359,6 +371,19 @@ def test_who_waits_for_an_agent_that_is_deleted_is_not_sent_to_what_is_gone_with
         terminal.says("agent", "delete", who, "--yes")
         told = asking.communicate(timeout=PATIENCE)[1]
     assert told == "failed: it was cancelled: its agent was deleted\n  hint: agent-worker agent list\n"
+
+
+def test_whoever_talks_to_an_agent_whose_file_is_broken_now_is_told_that_it_is_as_before(terminal: Terminal) -> None:
+    who = agent(terminal, "edited", {"say": "as before"}, {"again": True})
+    assert terminal.run("ask", who, "hello").stderr == ""
+    file = terminal.daemon.project / ".agents" / "edited.yaml"
+    file.write_text(f"{file.read_text()}\nbackend: mock\n")
+    note = "edited works as before the mistake in its file: .agents/edited.yaml:"
+    for command in ("ask", "send"):
+        done = terminal.run(command, who, "hello")
+        assert done.returncode == 0
+        assert note in done.stderr
+    file.unlink()
 
 
 def test_a_wrong_answer_is_hinted_at_with_the_number_that_was_typed(terminal: Terminal) -> None:

@@ -109,6 +109,8 @@ class AnswerView:
 
     def show(self, record: Mapping[str, Any]) -> None:
         self.asked = self.asked or record["event"] == "inbox"
+        if record["event"] == "begun" and record.get("told"):
+            self._console.aside(f"note: {record['told']}")
         if record["event"] == "waiting":
             self._waits(record)
         if record["event"] in ("started", "retry"):

@@ -17,7 +17,7 @@ from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Perma
 from agent_worker.database.database import Row, Transaction
 from agent_worker.service.events import EventRecord, Filter, Follower
 from agent_worker.service.followed import STOPPING, Followed, Served, UsageTotals, listening, waiting_for
-from agent_worker.service.messages import ENDS, hand_over
+from agent_worker.service.messages import ENDS, as_before, hand_over
 from agent_worker.service.operation import StreamItem
 from agent_worker.service.service import Service
 from agent_worker.work import agent_rows, inbox
@@ -72,7 +72,8 @@ class AgentRun(Followed):
             wait = None
 
     def begun(self) -> dict[str, str]:
-        return {"work": self._work["id"]}
+        name = self._service.runtime.registry.worker(self._work["agent"]).name
+        return {"work": self._work["id"], "told": as_before(self._loaded, name)}
 
     def be_brief(self) -> None:
         self._follower.narrow(replace(_about(self._loaded, self._work), kinds=_ENDS_IT))

@@ -107,9 +107,9 @@ class ChannelRun(Followed):
         return left.is_nothing or bool(left.held_by) or (self.leaves_when_asked and self._rests(left))
 
     def _rests(self, left: _WorkLeft) -> bool:
-        """Whether only a person can make any of it go on."""
+        """Whether only a person can make any of it go on; that can be a vote."""
         rows = left.open
-        return bool(rows) and all(
+        return (bool(rows) or left.asked) and all(
             row["state"] == "waiting" or (row["state"] == "queued" and self._lacks_key(row["agent"])) for row in rows
         )
 
@@ -179,6 +179,7 @@ def _said(tx: Transaction, message: str) -> SaidThere:
 class _WorkLeft:
     open: list[Row]
     votes: bool
+    asked: bool  #: is the person one of those who have still to vote?
     held_by: str
 
     @property
@@ -196,8 +197,9 @@ def _left(tx: Transaction, said: SaidThere) -> _WorkLeft:
         root=said.root,
     )
     votes = any(each.root == said.root for each in store.open_in(tx, said.workspace))
+    asked = votes and any(item["kind"] in ("vote", "veto") for item in inbox.asked_in(tx, said.workspace))
     stuck = bool(rows) and all(row["state"] == "queued" for row in rows)
-    return _WorkLeft(rows, votes, held_up(tx, said.workspace) if stuck and _are_held(tx, said, rows) else "")
+    return _WorkLeft(rows, votes, asked, held_up(tx, said.workspace) if stuck and _are_held(tx, said, rows) else "")
 
 
 def _are_held(tx: Transaction, said: SaidThere, rows: list[Row]) -> bool:

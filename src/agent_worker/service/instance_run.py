@@ -56,9 +56,11 @@ class InstanceRun(Followed):
         return bool(await self._database.read(kept_by, self._id)) or (self.leaves_when_asked and await self._rests())
 
     async def _rests(self) -> bool:
-        """Whether there is work, and only a person can make any of it go on."""
+        """Whether it can only go on with the person's word: all its work waits for that, or all but a vote is done."""
         rows = await self._database.read(open_work.open_in, self._id)
-        return bool(rows) and all(
+        if not rows:
+            return bool(await self._database.read(inbox.asked_in, self._id))
+        return all(
             row["state"] == "waiting" or (row["state"] == "queued" and self._lacks_key(row["agent"])) for row in rows
         )
 

@@ -277,7 +277,10 @@ def hand_over(
         if cause:
             check_waits_for_itself(tx, cause, [agent])
         me = agent_rows.identity(tx, agent)
-        return replace(receipt, woke=(str(me["name"]),), asleep=tuple(filter(None, [asleep(tx, me)])))
+        name = str(me["name"])
+        return replace(
+            receipt, woke=(name,), asleep=tuple(filter(None, [asleep(tx, me)])), told=as_before(loaded, name)
+        )
     workspace = workspace_rows.find_running(tx, to.workspace)
     speech = OutgoingMessage(workspace=workspace["id"], sender="user", text=text, to=to.agent)
     if cause:
@@ -289,6 +292,12 @@ def hand_over(
     called = (asleep(tx, agent_rows.identity(tx, members[name]), workspace) for name in receipt.woke)
     waits = _paused(workspace) if receipt.woke else ""
     return replace(receipt, asleep=tuple(filter(None, called)), told=receipt.told or waits)
+
+
+def as_before(loaded: LoadedProject, agent: str) -> str:
+    """What a person should know who talks to an agent whose file they have just broken: it is not what they wrote."""
+    wrong = loaded.project.wrong_with(agent) if agent in loaded.project.agent_files else []
+    return f"{agent} works as before the mistake in its file: {wrong[0]}" if wrong else ""
 
 
 def _paused(workspace: Row) -> str:

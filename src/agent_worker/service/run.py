@@ -206,9 +206,11 @@ class _TeamRun(Followed):
         return self._waits
 
     async def _rests(self) -> bool:
-        """Whether there is work, and only a person can make any of it go on."""
+        """Whether it can only go on with the person's word: all its work waits for that, or all but a vote is done."""
         rows = await self._running.database.read(open_work.open_in, self._running.id)
-        return bool(rows) and all(
+        if not rows:
+            return bool(await self._running.database.read(inbox.asked_in, self._running.id))
+        return all(
             row["state"] == "waiting" or (row["state"] == "queued" and self._lacks_key(row["agent"])) for row in rows
         )
 

@@ -180,8 +180,9 @@ def asked_by_work(tx: Transaction, work: str) -> list[Row]:
 
 
 def asked_in(tx: Transaction, workspace: str) -> list[Row]:
-    """The unanswered questions and approvals of work in this workspace."""
-    return [row for row in open_items(tx) if row["kind"] in ("question", "approval") and row["workspace"] == workspace]
+    """What the person is asked in this workspace and has not answered: questions, approvals, votes, vetoes."""
+    kinds = ("question", "approval", "vote", "veto")
+    return [row for row in open_items(tx) if row["kind"] in kinds and row["workspace"] == workspace]
 
 
 def waiting_in(tx: Transaction, workspace: str) -> list[Row]:
