@@ -195,6 +195,18 @@ def test_a_team_that_waits_where_nobody_can_answer_is_kept(terminal: Terminal) -
     assert eventually(lambda: "I see" in terminal.says("peek", "@unattended"))
 
 
+def test_a_vote_that_is_none_of_the_options_is_asked_for_again_with_its_numbers(terminal: Terminal) -> None:
+    motion = {"question": "Hash?", "options": ["yes", "no"], "voters": ["user"]}
+    script = [{"call": {"tool": "team_proposal_create", "with": motion}}, {"say": "asked"}, {"say": "fine"}]
+    workflow(terminal, "hashes", {"agents": {"ann": {"backend": "mock", "script": script}}, "kickoff": "@ann go"})
+    with terminal.on_screen("run", "hashes") as screen:
+        screen.sees("your answer (1–2): ")
+        screen.types("3")
+        screen.sees("'3' is not an option; please answer with a number from 1 to 2")
+        screen.types("1")
+        assert screen.ends() == 0
+
+
 def test_a_team_that_has_only_your_vote_to_wait_for_is_kept_where_nobody_can_answer(terminal: Terminal) -> None:
     motion = {"question": "Tree?", "options": ["yes", "no"], "voters": ["user"]}
     script = [{"call": {"tool": "team_proposal_create", "with": motion}}, {"say": "asked"}]

@@ -60,7 +60,9 @@ class Questions:
         except BadInput as error:
             again = bool(item["options"]) and item["kind"] == "question" and bool(text.strip())
             self._refused = text if again else ""
-            more = "; type it again to answer exactly that" if again else f"; {error.hint}" if error.hint else ""
+            choices = choices_of(item)
+            numbers = f"; please answer with a number from 1 to {len(choices)}" if choices and error.hint else ""
+            more = "; type it again to answer exactly that" if again else numbers
             self._console.tell(f"{error.message}{more}", "yellow")
         except AgentWorkerError as error:
             self._console.tell(error.message, "red")

@@ -289,7 +289,7 @@ def act(tx: Transaction, item: str, action: Action, reply: PersonsReply, *, now:
 def _check_action(row: Row, action: Action) -> None:
     can = CAN[row["kind"]]
     if action not in can:
-        takes = " or ".join(f"agent-worker inbox {each} {row['id']}" for each in can)
+        takes = "; or ".join(f"agent-worker inbox {each} {row['id']}" for each in can)
         if row["kind"] == "key":
             raise BadInput("this continues once its key is set", hint=f"agent-worker key list; or {takes}")
         raise BadInput(f"this is {one(row['kind'])}, and {action} does not settle it", hint=takes)
