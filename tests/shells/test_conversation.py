@@ -405,7 +405,7 @@ def test_a_wrong_answer_is_hinted_at_with_the_number_that_was_typed(terminal: Te
     hint = f"hint: agent-worker inbox answer {n} 1 (options: 1 red, 2 blue; your own words: --other)"
     assert hint in terminal.run("inbox", "answer", n, "green").stderr
     wrong = terminal.run("inbox", "approve", n).stderr
-    assert f"hint: agent-worker inbox answer {n} or agent-worker inbox dismiss {n}\n" in wrong
+    assert f"hint: agent-worker inbox answer {n}; or agent-worker inbox dismiss {n}\n" in wrong
     terminal.says("inbox", "answer", n, "1")
 
 
