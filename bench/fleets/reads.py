@@ -28,6 +28,7 @@ MESSAGES = 1_000_000
 CALLS = 50
 ROUNDS = 7
 AT_MOST = 1.5
+NOTHING = "`select 1`: what any read costs"
 
 Read = Callable[[], Coroutine[None, None, object]]
 
@@ -59,10 +60,15 @@ async def measure(cluster: Cluster, folder: Path) -> list[Figure]:
 def _queries(project: str, workspace: str, agent: str) -> dict[str, Callable[[Transaction], object]]:
     job, worker = job_in(project, workspace, agent, MESSAGES)
     return {
+        NOTHING: _nothing,
         "inbox, 20 open": partial(deliveries.open_for, agent=agent, workspace=workspace),
         "last 50 of the channel": partial(channel.last, workspace=workspace, count=50),
         "all that a prompt is made of": partial(prompt_data.gather, job=job, worker=worker),
     }
+
+
+def _nothing(tx: Transaction) -> object:
+    return tx.one("select 1 as one")
 
 
 def _read(database: Database, project: str, query: Callable[[Transaction], object]) -> Read:
@@ -83,7 +89,5 @@ async def _compare(what: str, ours: Read, theirs: Read) -> Figure:
         us(postgres.cpu / CALLS),
         f"SQLite: {us(sqlite.wall / CALLS)}, {us(sqlite.cpu / CALLS)} CPU",
         ratio,
-        f"≤ {AT_MOST:g} × SQLite",
-        ratio <= AT_MOST,
-        ratio / AT_MOST,
+        *((f"≤ {AT_MOST:g} × SQLite", ratio <= AT_MOST, ratio / AT_MOST) if what != NOTHING else ()),
     )

@@ -2570,6 +2570,16 @@ BUGS = (
         ),
     ),
     bug(
+        "files of agents are brought once or never",
+        "H4",
+        "test_H4_the_files_of_agents_are_brought_though_the_server_was_away_when_a_project_was_opened",
+        Edit(
+            "SharedWork._join_all",
+            "self._later(personal.bring_all, loaded.id)",
+            "self._service.background(personal.bring_all(loaded.id))",
+        ),
+    ),
+    bug(
         "what is undone of a start is undone a second time",
         "H4",
         "test_H4_a_team_that_was_being_started_when_the_server_went_away_can_be_started_when_it_is_back",

@@ -163,6 +163,25 @@ async def test_H4_a_host_that_could_not_take_part_in_a_team_does_when_the_server
                 await until(lambda: "helper" in [worker.name for worker in host.runtime.registry.workers()])
 
 
+async def test_H4_the_files_of_agents_are_brought_though_the_server_was_away_when_a_project_was_opened(
+    away: tuple[TestHost, Cluster],
+) -> None:
+    host, cluster = away
+    database = host.runtime.database
+    assert isinstance(database, PostgresDatabase)
+    assert host.service.opened
+    with closing(psycopg.connect(database._url)) as held:
+        held.execute("lock table personal_file in access exclusive mode")
+        before = set(host.service._tasks)
+        await host.service.opened(host.loaded)
+        (bringing,) = host.service._tasks - before
+        await until(lambda: bool(cluster.run("select 1 from pg_locks where not granted")))
+        await asyncio.to_thread(cluster.stop)
+    await until_refused(host)
+    await come_back(host, cluster)
+    await bringing
+
+
 async def test_H4_a_team_that_was_being_taken_up_when_the_server_went_away_goes_on_when_it_is_back(
     tmp_path: Path, workflow: str
 ) -> None:

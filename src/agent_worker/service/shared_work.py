@@ -55,7 +55,7 @@ class SharedWork:
     async def _join_all(self, loaded: LoadedProject) -> None:
         """Let this host work in the instances that other hosts have open, when a project is opened here."""
         if personal := self._service.runtime.personal:
-            self._service.background(personal.bring_all(loaded.id))
+            self._later(personal.bring_all, loaded.id)
         for workspace in await self._service.read(loaded, workspace_rows.running_elsewhere, self._host):
             await self._join_row(loaded, workspace)
 
