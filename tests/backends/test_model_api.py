@@ -291,7 +291,7 @@ async def test_calls_with_the_same_id_are_told_apart(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("arguments", ["{broken", "[1, 2]", '"text"'])
+@pytest.mark.parametrize("arguments", ["{broken", "[1, 2]", '"text"', '{"a":' * 500 + "1" + "}" * 500])
 async def test_arguments_that_are_no_object_reach_the_tools_own_check(
     bench: Bench, family: str, arguments: str
 ) -> None:

@@ -72,6 +72,7 @@ async def test_an_argument_that_is_wrong_is_told_by_the_name_of_the_tool(door: D
     ("body", "told"),
     [
         ('[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', "one message at a time"),
+        ("[" * 100_000, "too many things inside each other"),
         ("42", "a message is an object"),
         ('{"id": 1, "method": "ping"}', "a message is an object"),
         ('{"jsonrpc": "2.0", "id": 1}', "names its method"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import urlencode
 
 import pytest
 from tests.shells.served import Served, served
@@ -54,6 +55,13 @@ def test_a_team_is_made_from_nothing_and_put_to_work(guest: Visit) -> None:
     page.get_by_role("button", name="Save").click()
     page.get_by_role("button", name="Start solo").click()
     page.locator(".rows .msg", has_text="here I am").wait_for()
+
+
+def test_the_way_to_a_new_agent_leads_into_its_project_whatever_that_is_called(daemon: Served) -> None:
+    project = daemon.home.parent / "{name}"
+    (project / ".agents").mkdir(parents=True)
+    html = daemon.ask("GET", f"/page/new?{urlencode({'project': project})}").json["html"]
+    assert f'data-then="#/agent/{{name}}?in={project.parent}/%7Bname%7D"' in html
 
 
 def test_only_files_of_agents_and_workflows_are_written_and_none_over_an_edit(daemon: Served) -> None:

@@ -46,7 +46,7 @@ def _is_quick(source: bytes) -> bool:
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
-    return tried.returncode >= 0  # else the system has ended it
+    return tried.returncode == 0  # else the system has ended it, or it could not even begin
 
 
 @cache

@@ -268,7 +268,7 @@ def _strike(root: Root, path: str, seqs: Collection[int]) -> None:
 def _struck(line: bytes, seqs: Collection[int]) -> bytes:
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return line
     if not isinstance(record, dict) or record.get("seq") not in seqs:
         return line

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 
 from agent_worker.backends.backend import PastStep, Turn
 from agent_worker.backends.models.providers import Quirks, Route
+from agent_worker.core.json_object import json_object
 from agent_worker.core.later import dataclass
 from agent_worker.tools.tool import Call, Result, ToolSpec
 
@@ -44,11 +45,8 @@ class HeardCall:
         text = "".join(self.pieces)
         if not text.strip():
             return {}
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            return {INVALID: text}
-        return value if isinstance(value, dict) else {INVALID: text}
+        value = json_object(text)
+        return {INVALID: text} if value is None else value
 
     @property
     def is_whole(self) -> bool:

@@ -9,7 +9,6 @@ runner.py, and a `Cli` per program that knows its words.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable
@@ -35,6 +34,7 @@ from agent_worker.backends.programs.signals import (
 )
 from agent_worker.client.discovery import RUN_VARIABLE
 from agent_worker.core.errors import BackendFailure, Crashed, Fenced, Permanent
+from agent_worker.core.json_object import json_object
 from agent_worker.core.later import dataclass
 from agent_worker.files.makers import scratch
 from agent_worker.tools.tool import Call, Result
@@ -246,11 +246,8 @@ class _Log:
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    try:
-        given = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        given = None
-    return given if isinstance(given, dict) else {"input": text}
+    given = json_object(text or "{}")
+    return {"input": text} if given is None else given
 
 
 def _last_word(over: Over) -> str:

@@ -216,7 +216,7 @@ class OpenCodeWords(PlainWords):
             return None
         try:
             told = json.loads(line.removeprefix(_MARK))
-        except ValueError:
+        except (ValueError, RecursionError):
             return ()
         return list(self._reported(told)) if isinstance(told, dict) else ()
 

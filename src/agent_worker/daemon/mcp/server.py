@@ -109,6 +109,8 @@ def _wrong_with(body: bytes) -> str:
         message = json.loads(body)
     except ValueError:
         return ""  # that it says itself
+    except RecursionError:
+        return "the message has too many things inside each other"
     if isinstance(message, list):
         return "send one message at a time: there are no batches in this protocol"
     if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":

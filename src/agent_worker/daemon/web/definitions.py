@@ -111,7 +111,7 @@ def _quick() -> Html:
 
 def _with_name(kind: str, project: str | None) -> str:
     """The address of what an operation names in its answer."""
-    return link(kind, "{name}", project=project).replace("%7B", "{").replace("%7D", "}")
+    return link(kind, project=project).replace(f"#/{kind}", f"#/{kind}/{{name}}", 1)
 
 
 def edit_link(text: str, file: str, project: str | None) -> Html | None:

@@ -116,7 +116,7 @@ def _result(run: str, step: Step, n: int, call: dict[str, Any], project: str | N
 def _short(arguments: str) -> str:
     try:
         given = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments[:80]
     if not isinstance(given, dict):
         return arguments[:80]
@@ -126,7 +126,7 @@ def _short(arguments: str) -> str:
 def _pretty(arguments: str) -> str:
     try:
         return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments
 
 
