@@ -90,3 +90,14 @@ def test_without_notifications_it_says_where_they_are_set_up(guest: Visit) -> No
     page.get_by_role("button", name="Send a test").click()
     page.locator(".item", has_text="This is a test of your notifications").get_by_role("button").click()
     page.get_by_text("Nothing waits for you.").wait_for()
+
+
+def test_where_notifications_go_is_shown_though_no_project_is_there(daemon: Served) -> None:
+    (daemon.home / "notify.yaml").write_text('sinks: { desk: { to: command, command: "true" } }\n')
+    elsewhere = daemon.project.rename(daemon.project.parent / "elsewhere")
+    try:
+        html = daemon.ask("GET", "/page/settings").json["html"]
+        assert "<b>desk</b>" in html
+        assert "Send a test" not in html
+    finally:
+        elsewhere.rename(daemon.project)

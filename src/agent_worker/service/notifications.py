@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import field
 
 from agent_worker.core.errors import BadInput
@@ -19,16 +20,21 @@ class SinkView:
     name: str
     to: str  #: webhook | ntfy | command | email
     kinds: list[str] = field(default_factory=list)  #: none named is all
-    waiting: int = 0  #: of this project, what is still to be told there
+    waiting: int = 0  #: what is still to be told there
     trouble: str = ""  #: why the last of these could not be
 
 
 @operation("GET", "/notifications")
 async def notifications_list(service: Service, project: str | None = None) -> list[SinkView]:
     """Where notifications go, and what could not be delivered."""
-    loaded = await service.project(project)
+    return await sinks_of(service, [project])
+
+
+async def sinks_of(service: Service, projects: Sequence[str | None]) -> list[SinkView]:
+    """Where notifications go, and what of these projects could not be delivered; there may be none of them."""
+    opened = [await service.project(each) for each in projects]
     wanted = await asyncio.to_thread(_wanted, service)
-    rows = await service.read(loaded, outbox.of_project)
+    rows = [row for each in opened for row in await service.read(each, outbox.of_project)]
     found = []
     for name, sink in wanted.sinks.items():
         mine = [row for row in rows if row["sink"] == name]

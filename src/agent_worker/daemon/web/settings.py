@@ -13,7 +13,7 @@ from agent_worker.core.disk_space import amount
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.provider_variables import KEY_SOURCES, KEYLESS, KEYS
 from agent_worker.core.text import plural
-from agent_worker.daemon.web.every_project import known_projects, of_each
+from agent_worker.daemon.web.every_project import of_each
 from agent_worker.daemon.web.frame import View, answer, button, empty, form, money, panel, section, source, with_code
 from agent_worker.daemon.web.markup import Child, Html, h
 from agent_worker.service import backends, backups, cleanup, notifications, providers, settings
@@ -30,7 +30,8 @@ Chosen = Sequence[tuple[ProjectSummary, list[Setting]]]
 @operation("GET", "/page/settings")
 async def settings_view(service: Service) -> View:
     chosen = await of_each(service, settings.settings_list)
-    some = next((project.root for project in (await known_projects(service))[0]), None)
+    roots = [project.root for project, _ in chosen]
+    some = next(iter(roots), None)
     return View(
         "Settings",
         h(
@@ -40,7 +41,7 @@ async def settings_view(service: Service) -> View:
                 await _keys(service),
                 await _providers(service, some),
                 await _backends(service, some),
-                await _notifications(service),
+                await _notifications(service, roots),
                 src=source("settings"),
                 on="settled",
                 label="Keys, models and notifications",
@@ -210,24 +211,14 @@ async def backend_tried(service: Service, name: str, project: str | None = None)
 # --- notifications ----------------------------------------------------------------------------------------------------
 
 
-async def _notifications(service: Service) -> Html:
-    sinks: dict[str, SinkView] = {}
-    waiting: dict[str, int] = {}
+async def _notifications(service: Service, projects: Sequence[str]) -> Html:
     try:
-        found = [
-            (project, await notifications.notifications_list(service, project.root))
-            for project, _ in await of_each(service, settings.settings_list)
-        ]
+        found = await notifications.sinks_of(service, projects)
     except AgentWorkerError as error:  # the file that says where is wrong: of all that is here, only this
         return section("Notifications", h("p", error.message, class_="why"))
-    for _, each in ((project, sink) for project, all_of in found for sink in all_of):
-        waiting[each.name] = waiting.get(each.name, 0) + each.waiting
-        if each.trouble or each.name not in sinks:
-            sinks[each.name] = each
-    if not sinks:
+    if not found:
         told = "None are set up: everything waits in the inbox. They are set up in notify.yaml in the daemon’s home."
         return section("Notifications", empty(told))
-    rows = [_sink(each, waiting[each.name]) for each in sinks.values()]
     test = form(
         "POST /notifications/test",
         button("Send a test", class_="quiet"),
@@ -235,13 +226,13 @@ async def _notifications(service: Service) -> Html:
         label="Send a test",
         class_="inline",
         then="#/inbox",
-        project=found[0][0].root,
+        project=next(iter(projects), None),
     )
-    return section("Notifications", h("ul", rows, class_="list"), test)
+    return section("Notifications", h("ul", [_sink(each) for each in found], class_="list"), test if projects else None)
 
 
-def _sink(each: SinkView, waiting: int) -> Html:
-    left = f"{waiting:,} still to be sent" if waiting else ""
+def _sink(each: SinkView) -> Html:
+    left = f"{each.waiting:,} still to be sent" if each.waiting else ""
     return h(
         "li",
         h("b", each.name),
