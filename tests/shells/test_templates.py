@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,6 +63,23 @@ def test_mock_agents_become_real_by_the_command_that_init_prints(template: str, 
     assert not project.problems
     assert {(agent.backend, agent.model) for agent in project.agents.values()} == {("sdk", MODEL)}
     assert not [member for member in project.workflows[template].agents.values() if member.script]
+
+
+def test_in_a_git_repository_init_prints_what_keeps_conversations_out_of_it(home: Path, tmp_path: Path) -> None:
+    """Else `git add .` would take them along, in the first hour."""
+    shell = shell_in(home, tmp_path)
+    assert ".gitignore" not in shell.run(["agent-worker", "init", "--template", "triage", "--backend", "mock"]).stdout
+    subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
+    made = shell.run(["agent-worker", "init", "--backend", "mock"])
+    line = next(line for line in made.stdout.splitlines() if ".gitignore" in line)
+    subprocess.run(line.strip(), shell=True, cwd=tmp_path, check=True)
+    shell.run(["agent-worker", "run", "review"])
+    shell.run(["agent-worker", "ask", "alice", "hello"])
+    status = ["git", "status", "--short", "--untracked-files=all"]
+    new = subprocess.run(status, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.split()[1::2]
+    assert {Path(name).suffix for name in new} == {".yaml", ""}, new
+    again = shell.run(["agent-worker", "init", "--template", "debate", "--backend", "mock"])
+    assert ".gitignore" not in again.stdout, "it was followed"
 
 
 def test_a_file_that_somebody_changed_stays_as_it_is(home: Path, tmp_path: Path) -> None:

@@ -67,6 +67,19 @@ def init(template: str, model: str | None, backend: str | None, as_json: bool) -
         how = f"{backend}, which is not installed yet" if missing else model if backend == "sdk" else backend
         echo(f"\nThe agents use {how}. {'Once it is, put' if missing else 'Put'} them to work:")
         echo(f"  {TEMPLATES[template]}")
+    if _is_shown_to_git(Path.cwd()):
+        echo("\nWhat agents say and remember is kept in .workspace/ and in their folders. To keep it out of Git:")
+        echo("  printf '.workspace/\\n.agents/*/\\n' >> .gitignore")
+
+
+def _is_shown_to_git(here: Path) -> bool:
+    """Whether what agents write here would be among the new files of a Git repository."""
+    above = [here, *here.parents]
+    top = next((n for n, folder in enumerate(above) if (folder / ".git").exists()), None)
+    if top is None:
+        return False
+    rules = [folder / ".gitignore" for folder in above[: top + 1]]
+    return not any(".workspace" in file.read_text(errors="replace") for file in rules if file.is_file())
 
 
 def _approve_written() -> None:

@@ -233,7 +233,8 @@ class AgentSettings(Block):
             yield Broken(("model",), "is required for backend sdk", "such as anthropic/claude-sonnet-5-5")
         yield from _listed_twice(written.get("tools"))
         if _serves_nobody(written):
-            yield Broken(("provider", "name"), "is required where model names no provider")
+            told = "is required where model names no provider"
+            yield Broken(("provider", "name"), told, "any name of your own will do: name: mine")
         if backend == "acp" and written.get("command") is None:
             yield Broken(("command",), "is required for backend acp", "the program that speaks ACP, as a list")
         if backend in _BACKENDS - {"acp"} and written.get("command") is not None:
