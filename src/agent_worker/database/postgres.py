@@ -126,7 +126,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
 
     async def _look(self, known_by: Callable[..., object], query: Callable[[PostgresTransaction], T]) -> T:
         self._check_open()
-        return await asyncio.wrap_future(self._readers.look(known_by, query))
+        return await self._readers.look(known_by, query)
 
     def _close_readers(self) -> None:
         self._readers.close()

@@ -6,10 +6,11 @@ without: the statement is a moment by itself, and beginning and ending one would
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import CodeType
 from typing import TypeVar
@@ -34,9 +35,10 @@ class PostgresReaders:
         self._local = threading.local()
         self._open: list[Connection] = []
 
-    def look(self, known_by: Callable[..., object], query: Callable[[PostgresTransaction], T]) -> Future[T]:
+    async def look(self, known_by: Callable[..., object], query: Callable[[PostgresTransaction], T]) -> T:
         """What a query finds. `known_by`: the function by which it is known again."""
-        return self._threads.submit(self._query, query, _code_of(known_by))
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._query, query, _code_of(known_by))
 
     def close(self) -> None:
         self._threads.shutdown()
