@@ -518,7 +518,7 @@ async def test_the_status_says_what_went_wrong_even_when_the_rest_does_not_come(
         writer.write(b"HTTP/1.1 " + answer)
         await reader.read()
 
-    async with in_a_hurry(bench, connect=0.05) as hurried, serving(talk) as port:
+    async with in_a_hurry(bench, connect=1) as hurried, serving(talk) as port:
         api = ModelApi(hurried.catalogue, Endpoint(base_url=f"http://127.0.0.1:{port}", api_key="$TEST_KEY"))
         with pytest.raises(BackendFailure, match=said) as caught:
             await api.reply(hurried.turn("chat"), (), hurried.sink)
