@@ -78,8 +78,15 @@ def _is_shown_to_git(here: Path) -> bool:
     top = next((n for n, folder in enumerate(above) if (folder / ".git").exists()), None)
     if top is None:
         return False
-    rules = [folder / ".gitignore" for folder in above[: top + 1]]
-    return not any(".workspace" in file.read_text(errors="replace") for file in rules if file.is_file())
+    return not any(".workspace" in _rules_in(folder) for folder in above[: top + 1])
+
+
+def _rules_in(folder: Path) -> str:
+    """What Git leaves alone in this folder; nothing where that cannot be read."""
+    try:
+        return (folder / ".gitignore").read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def _approve_written() -> None:
