@@ -1958,6 +1958,18 @@ BUGS = (
         Edit("parsed", "len(source) <= SHORT or _is_quick(source)", "True"),
     ),
     bug(
+        "the name of a folder is read as a pattern",
+        "Y22",
+        "test_Y22_the_name_of_a_folder_is_no_pattern",
+        Edit("Places._matching", "glob.escape(directory)", "directory"),
+    ),
+    bug(
+        "a model nests the arguments of a call as deep as it likes",
+        "M1",
+        "test_as_much_as_can_be_told_is_an_object_and_no_more",
+        Edit("json_object", "range(DEEPEST)", "range(100 * DEEPEST)"),
+    ),
+    bug(
         "a connection on which something waits to be noticed is used again",
         "M1",
         "test_a_connection_on_which_something_waits_to_be_noticed_is_not_used",
