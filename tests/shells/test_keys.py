@@ -112,6 +112,21 @@ async def test_whoever_asks_one_who_is_waiting_for_its_model_already_is_told_why
         assert (await asyncio.to_thread(told_to_the_second, terminal)).startswith("alice waits: openai-chat/gpt-5: 429")
 
 
+async def test_a_key_of_ones_own_that_is_exported_is_told_to_be_handed_over(
+    tmp_path: Path, server: ModelServer
+) -> None:
+    """Only keys of known providers travel with a command; that this one is set would be no use, and be said nowhere."""
+    where = {"name": "mine", "base_url": server.url("ok", "/v1"), "api_key": "$MY_KEY"}
+    own = {"alice": f"backend: sdk\nmodel: x\nprovider: {json.dumps(where)}\nprompt: {{ system: You are alice. }}\n"}
+    line = "printenv MY_KEY | agent-worker key set MY_KEY\n"
+    async with terminal_knowing(tmp_path, own) as terminal:
+        asked = ("ask", "alice", "hello", "--trust")
+        without = await asyncio.to_thread(terminal.run, *asked)
+        with_it = await asyncio.to_thread(terminal.run, *asked, MY_KEY=KEY)
+    assert (without.returncode, line in without.stderr) == (4, False), without.stderr
+    assert (with_it.returncode, line in with_it.stderr) == (4, True), with_it.stderr
+
+
 async def test_on_a_terminal_the_key_that_is_missing_is_told_in_a_line_of_its_own(tmp_path: Path) -> None:
     def seen(terminal: Terminal) -> str:
         with terminal.on_screen("ask", "alice", "hello") as screen:

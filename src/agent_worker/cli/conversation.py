@@ -18,7 +18,7 @@ from agent_worker.cli.approval import trust_option
 from agent_worker.cli.call import ServerEvent, addresses, call, here, kept_if_it_ends, part, stream
 from agent_worker.cli.console import LIMIT, WAITS, Console, wait_option
 from agent_worker.cli.live import LiveView, follow
-from agent_worker.cli.output import as_json_option, echo, for_people, paint, tell_json
+from agent_worker.cli.output import as_json_option, echo, for_people, key_lies_here, paint, tell_json
 from agent_worker.cli.prose import Page, cut, drawn, wrapped
 from agent_worker.cli.typed import TextCommand, only_target, read_input
 from agent_worker.core.address import parse_address
@@ -168,6 +168,8 @@ class AnswerView:
                 self.asked = True
                 self._now("waits for a key")
                 self._console.aside(f"{name} waits: {reason}")
+                if lies_here := key_lies_here(reason):
+                    self._console.aside(lies_here)
             case {"what": "" | "person"}:  # the latter is asked, if it is about this
                 if self._does.startswith("waits:"):
                     self._now("waits for its turn")

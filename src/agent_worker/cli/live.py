@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from agent_worker.cli.console import Console, Typed
-from agent_worker.cli.output import for_people, paint, usd
+from agent_worker.cli.output import for_people, key_lies_here, paint, usd
 from agent_worker.cli.prose import cut, drawn, wrapped
 from agent_worker.cli.questions import Questions
 from agent_worker.client.plain_http import ServerEvent
@@ -71,6 +71,8 @@ class LiveView:
             case {"event": "waiting", "name": name, "what": "key", "reason": reason}:
                 self._does(name, "waits for a key")
                 self._line(name, f"waits: {reason}", "yellow")
+                if lies_here := key_lies_here(reason):
+                    self._line(name, lies_here, "yellow")
             case {"event": "waiting", "name": name, "what": "person"}:
                 self._does(name, "waits for you")
             case {"event": "waiting", "name": name, "reason": reason}:

@@ -182,6 +182,14 @@ def waits(reason: str, waiting: Mapping[str, Any] | None) -> str:
     return f"{reason} (since {_time(waiting['since'])}{until}){command}"
 
 
+def key_lies_here(reason: str) -> str:
+    """How a missing key gets to the daemon, where this shell has it: only those of known providers are passed on."""
+    name = reason.rpartition("agent-worker key set ")[2]
+    if name not in os.environ:
+        return ""
+    return f"{name} is set in this shell; to give it to the daemon: printenv {name} | agent-worker key set {name}"
+
+
 def _time(micros: int) -> str:
     at = datetime.fromtimestamp(micros / 1e6)
     return at.strftime("%H:%M:%S" if at.date() == datetime.now().date() else "%d %b %H:%M")
