@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,23 @@ async def test_an_agent_is_asked_and_calls_a_function_of_this_process(workers: W
     assert (report.agent, report.asked, report.text) == ("ann", "What is 2 + 3?", "It is 5.")
     (call,) = report.steps[0]["calls"]
     assert (call["tool"], call["result"]) == ("add", "5")
+
+
+async def test_a_question_that_is_answered_leaves_nothing_that_somebody_else_has_to_close(workers: Workers) -> None:
+    left, hooks = list[str](), sys.get_asyncgen_hooks()
+
+    def close(generator: Any) -> None:
+        left.append(generator.__qualname__)
+        assert hooks.finalizer
+        hooks.finalizer(generator)
+
+    sys.set_asyncgen_hooks(finalizer=close)
+    try:
+        assert (await workers.ask(scripted(ALICE, says("5")), "2 + 3?")).text == "5"
+        gc.collect()
+    finally:
+        sys.set_asyncgen_hooks(finalizer=hooks.finalizer)
+    assert left == []
 
 
 async def test_a_stream_tells_what_happens_in_order(workers: Workers) -> None:

@@ -93,6 +93,21 @@ async def test_a_reference_to_nothing_is_refused(door: Door) -> None:
         await database.of("nobody").write(agent_rows.enrol, name="alice")
 
 
+async def test_who_listens_from_now_on_knows_what_was_told_before_also_before_it_was_opened(door: Door) -> None:
+    bus = Bus()
+    database = await door.open(bus)
+    project = database.of(await new_project(database))
+    await project.write(tell, "once")
+    last = bus.last
+    await project.write(tell, "again")
+    assert 0 < last < bus.last
+    await database.close()
+    later = Bus()
+    database = await door.open(later)
+    assert later.last == bus.last
+    await database.close()
+
+
 async def test_what_is_told_is_heard_after_its_commit_and_numbered_in_the_order_of_commits(door: Door) -> None:
     bus, heard = Bus(), []  # type: tuple[Bus, list[Event]]
     database = await door.open(bus)

@@ -20,7 +20,7 @@ from agent_worker.tools import images
 from agent_worker.tools.tool import Result
 from agent_worker.work import agent_rows, inbox, limits, open_work, queue, run_rows, steps
 from agent_worker.work.agent_rows import Fence
-from agent_worker.work.limits import Charge, Payer, Reached, WorkLimits
+from agent_worker.work.limits import Charge, Charged, Payer, Reached, Spent, WorkLimits
 from agent_worker.work.queue import Ageing, Instruction
 from agent_worker.workspaces import deliveries, member_rows, workspace_rows, workspace_state
 
@@ -284,29 +284,27 @@ def keep_step(
     hold_run(tx, job)
     if outside:
         run_rows.note_outside(tx, job.run, outside)
-    if not record_step(tx, job, step, reply, terms.model, now=now):
-        return None
-    return _spent_up(tx, job, terms, now=now)
+    charged = record_step(tx, job, step, reply, terms.model, now=now)
+    return _spent_up(tx, job, terms, charged.spent()) if charged.micros else None
 
 
-def _spent_up(tx: Transaction, job: Assignment, terms: Terms, *, now: int) -> Reached | None:
+def _spent_up(tx: Transaction, job: Assignment, terms: Terms, spent: Spent) -> Reached | None:
     """The limit that the money of this run has reached, if any. Runs and hops were counted when it began."""
-    spent = limits.spent(tx, job.account, hop=0, fruitless=0, now=now)
     return limits.reached(_with_granted(tx, job.workspace, terms.limits).money_only, spent)
 
 
 def has_budget(tx: Transaction, job: Assignment, terms: Terms, *, now: int) -> bool:
     """Whether there is money left, after the run, for what is learned from it."""
-    return _spent_up(tx, job, terms, now=now) is None
+    return _spent_up(tx, job, terms, limits.spent(tx, job.account, hop=0, fruitless=0, now=now)) is None
 
 
-def record_step(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str, *, now: int) -> int:
-    """Store a step and charge for it; what it cost, in millionths of a dollar."""
+def record_step(tx: Transaction, job: Assignment, step: int, reply: Reply, model: str, *, now: int) -> Charged:
+    """Store a step and charge for it."""
     if job.lead.waits_since:
         queue.end_wait(tx, job.run)
     use = reply.usage.plausible
     item = _charge(job, step, model, use)
-    micros = limits.charge(tx, job.account, item, now=now)
+    charged = limits.charge(tx, job.account, item, now=now)
     steps.keep(
         tx,
         work=job.lead.work,
@@ -314,7 +312,7 @@ def record_step(tx: Transaction, job: Assignment, step: int, reply: Reply, model
         run=job.run,
         reply=reply.dump(),
         tokens=use.tokens,
-        micros=micros,
+        micros=charged.micros,
         now=now,
     )
     tx.tell(
@@ -325,11 +323,11 @@ def record_step(tx: Transaction, job: Assignment, step: int, reply: Reply, model
             run=job.run,
             step=step,
             tokens=use.tokens,
-            usd=micros / 1e6,
-            estimated=item.estimated and micros > 0,
+            usd=charged.micros / 1e6,
+            estimated=item.estimated and charged.micros > 0,
         )
     )
-    return micros
+    return charged
 
 
 def _charge(job: Assignment, step: int, model: str, use: Usage) -> Charge:

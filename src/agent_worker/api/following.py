@@ -24,10 +24,12 @@ class Follows(Asking, Following, Protocol):
 
 async def ask_agent(workers: Follows, agent: str, text: str, key: str) -> Answer[str]:
     """The answer to a question, or that it waits for a person."""
+    answer: Answer[str] | None = None
     async with closing_stream(follow_agent(workers, agent, text, key, leaves=True, brief=True)) as events:
-        async for event in events:
-            if isinstance(event, Answer):
-                return event
+        async for event in events:  # to its end, which the answer is: what is left in the middle has to be closed
+            answer = event if isinstance(event, Answer) else answer
+    if answer is not None:
+        return answer
     raise NotRunning("it was closed before it had an answer", hint="open it again, and ask")
 
 

@@ -364,6 +364,7 @@ class Bus:
     """Calls listeners with what happened, in this process."""
 
     def __init__(self) -> None:
+        self.last = 0  #: number of the last event that was told, or was stored when the database was opened
         self._listeners: list[tuple[Callable[[Any], None], tuple[type[Event], ...]]] = []
         self._hearing: dict[type[Event], tuple[Callable[[Any], None], ...]] = {}  # who hears which, found once
         self._by_agent: dict[str, list[Callable[[Any], None]]] = {}
@@ -422,6 +423,7 @@ class Bus:
         return known
 
     def publish(self, event: Event) -> None:
+        self.last = max(self.last, event.number)
         for listener in (*self._who_hears(type(event)), *self._about(event)):
             try:
                 listener(event)

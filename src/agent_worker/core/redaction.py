@@ -23,7 +23,7 @@ from agent_worker.core.key_families import ENDED, FAMILIES, GIVEN, HEADERS, NAME
 from agent_worker.core.later import pattern
 
 SHORTEST = 8  #: characters; a shorter value would be found in honest words
-_FEWEST = len("://:p@")  # characters in which anything is recognised
+_FEWEST = len("://:p@")  # characters in which anything is recognised; fewer than SHORTEST
 LINE = 24  #: characters of a line in a value that has several; a shorter one may be anybody's
 LONGEST_HELD = 16 * 1024  #: characters of a text in pieces that may wait for what comes next
 
@@ -84,6 +84,8 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """The text without secrets; the very same text when there is nothing to hide."""
+        if len(text) < _FEWEST:
+            return text
         for value in self._values:
             if value in text:
                 text = _between_markers(text, partial(_without, value))
@@ -92,8 +94,6 @@ class Redactor:
 
 def _is_suspect(text: str) -> bool:
     """Whether a text has a hint of any family. Asked of everything that is stored, so it is kept fast."""
-    if len(text) < _FEWEST:
-        return False
     for character, hints in _HINTS_BY_CHARACTER:
         if character in text and _has_one(hints, text):
             return True

@@ -148,7 +148,7 @@ class PostgresDatabase(WriteQueue[PostgresTransaction]):
     def _write_for_life(self, ready: asyncio.Future[None]) -> None:
         try:
             self._open_writer()
-            self._feed.told = self._newest()
+            self._bus.last = self._feed.told = self._newest()
             self._forget(last_commit.FORGET_OLD)
         except psycopg.Error as error:
             told = f"the database at {self.place} cannot be used: {said(error)}"

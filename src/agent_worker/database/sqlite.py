@@ -193,6 +193,7 @@ class SqliteDatabase(WriteQueue[SqliteTransaction]):
             connection = self._open_writer()
         except BaseException as error:
             return self._tell(settle, ready, error)
+        self._bus.last = self._events
         self._tell(settle, ready, None)
         transaction = SqliteTransaction(connection, self.redact)
         while (group := self._next_jobs(connection)) is not None:

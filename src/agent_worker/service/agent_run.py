@@ -17,7 +17,7 @@ from agent_worker.core.errors import AgentWorkerError, BadInput, NotFound, Perma
 from agent_worker.database.database import Row, Transaction
 from agent_worker.service.events import EventRecord, Filter, Follower
 from agent_worker.service.followed import STOPPING, Followed, Served, UsageTotals, listening, waiting_for
-from agent_worker.service.messages import ENDS, as_before, hand_over
+from agent_worker.service.messages import ENDS, agent_id, as_before, hand_over
 from agent_worker.service.operation import StreamItem
 from agent_worker.service.service import Service
 from agent_worker.work import agent_rows, inbox
@@ -41,16 +41,20 @@ async def ask_and_follow(
         )
     routing.check_size(message)
     put = partial(service.write, loaded, _put, loaded, address, message, now=service.now(), key=key, cause=cause)
-    follower, work = await listening(service, put)
-    follower.narrow(_about(loaded, work))
+    known = None if address.workspace else agent_id(loaded, address.agent or "")
+    follower, work = await listening(service, put, wanted=_about(loaded, known))
+    if known is None:
+        follower.narrow(_about(loaded, work["agent"]))
     made = AgentRun(service, loaded, follower, work)
-    made.may_be_over = key is not None
+    made.may_be_over = work["state"] != "queued"  # of an earlier question with this key
     return made
 
 
-def _about(loaded: LoadedProject, work: Row) -> Filter:
-    """The filter for events that may be part of this work or end it: whoever asks does not pay for what others do."""
-    return Filter(project=loaded.id, agent=work["agent"], anybodys=_ASKED)
+def _about(loaded: LoadedProject, agent: str | None) -> Filter:
+    """The filter for events that may be part of an agent's work or end it: whoever asks does not pay for what others
+    do.
+    """
+    return Filter(project=loaded.id, agent=agent, anybodys=_ASKED)
 
 
 class AgentRun(Followed):
@@ -59,6 +63,7 @@ class AgentRun(Followed):
         self._loaded = loaded
         self._database = service.database(loaded)
         self._work = work
+        self._came: tuple[Row, UsageTotals] | None = None  # what had come of it when it was seen to be over
         self._runs: dict[str, bool] = {}  # whether a run is at our work
 
     async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
@@ -76,7 +81,8 @@ class AgentRun(Followed):
         return {"work": self._work["id"], "told": as_before(self._loaded, name)}
 
     def be_brief(self) -> None:
-        self._follower.narrow(replace(_about(self._loaded, self._work), kinds=_ENDS_IT))
+        self.is_brief = True
+        self._follower.narrow(replace(_about(self._loaded, self._work["agent"]), kinds=_ENDS_IT))
 
     async def _is_part(self, told: EventRecord) -> bool:
         if told.kind == "waiting":
@@ -102,18 +108,24 @@ class AgentRun(Followed):
                 return told.record()["what"] in ("key", "person")
         return super()._may_end(told)
 
+    def _may_be_over(self) -> bool:
+        return self.may_be_over or (self.leaves_when_asked and self._waits(self._work))
+
     async def _is_over(self) -> bool:
-        row = await self._database.read(_work_by_id, self._work["id"])
-        if self.leaves_when_asked and self._waits(row):
-            return True
-        return row["state"] in ENDS or (row["state"] != "running" and bool(row["held_by"]))
+        row, usage = await self._database.read(_came_of, self._work["id"])
+        is_kept = row["state"] != "running" and bool(row["held_by"])
+        is_over = row["state"] in ENDS or is_kept or (self.leaves_when_asked and self._waits(row))
+        self._came = (row, usage) if is_over else None
+        return is_over
 
     def _waits(self, row: Row) -> bool:
         """Whether only a person can let this work go on."""
         return bool(row["state"] == "waiting" or (row["state"] == "queued" and self._lacks_key(self._work["agent"])))
 
     async def _conclude(self) -> Served | AgentWorkerError:
-        row, usage = await self._database.read(_came_of, self._work["id"])
+        if self._came is None:
+            self._came = await self._database.read(_came_of, self._work["id"])
+        row, usage = self._came
         if self.leaves_when_asked and self._waits(row):
             items = await self._database.read(inbox.asked_by_work, self._work["work"])
             return waiting_for(items, [self._lacks_key(self._work["agent"])], self._tools, usage)
@@ -139,7 +151,7 @@ async def came_of_work(service: Service, loaded: LoadedProject, id: str) -> Serv
 async def take_up_work(service: Service, loaded: LoadedProject, id: str) -> Followed:
     """Follow a message to an agent that was given earlier. It may be over."""
     follower, work = await listening(service, partial(service.read, loaded, _instruction, id))
-    follower.narrow(_about(loaded, work))
+    follower.narrow(_about(loaded, work["agent"]))
     made = AgentRun(service, loaded, follower, work)
     made.may_be_over = True
     return made

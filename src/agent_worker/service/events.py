@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -74,6 +74,9 @@ class Filter:
 
     def wants_event(self, event: Event) -> bool:
         return self.wants(event.event, event.project, event.workspace, getattr(event, "agent", None))
+
+
+EVERYTHING = Filter()
 
 
 @operation("GET", "/events")
@@ -188,7 +191,7 @@ class Follower:
         if self._ear is not None:
             self._ear.close()
 
-    async def __aiter__(self) -> AsyncIterator[Sequence[EventRecord]]:
+    async def __aiter__(self) -> AsyncGenerator[Sequence[EventRecord]]:
         if self._ear is None:
             kept = await self._database.read(_kept)
             if self.at < kept.oldest - 1:
@@ -199,7 +202,7 @@ class Follower:
             async for batch in self._stored():  # what came between our last look and our listening
                 yield batch
         assert self._ear is not None
-        async for heard in self._ear:
+        while heard := await self._ear.heard():
             if fresh := self._fresh(heard):
                 yield fresh
 
@@ -263,18 +266,16 @@ class _Listener:
         self._heard = deque(event for event in self._heard if wanted.wants_event(event))
         self._bytes = sum(map(_size, self._heard))
 
-    async def __aiter__(self) -> AsyncIterator[Sequence[Event]]:
+    async def heard(self) -> Sequence[Event]:
+        """What was heard and not taken, once there is something; nothing when there will be no more."""
         while True:
             ended = self._until.is_set()  # looked at before the last of it is taken
             self._stirred.clear()
             if self._behind:
                 raise Lagging
-            if self._heard:
-                yield self.taken()
-            elif ended:
-                return
-            else:
-                await self._stirred.wait()
+            if self._heard or ended:
+                return self.taken()
+            await self._stirred.wait()
 
     def taken(self) -> Sequence[Event]:
         """The next of what was heard; nothing when all of it was taken."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import asdict, field
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from agent_worker.agents.waiting import Waiting
 from agent_worker.core.errors import AgentWorkerError, NotRunning
 from agent_worker.core.later import dataclass
 from agent_worker.database.database import Row
-from agent_worker.service.events import EventRecord, Filter, Follower, Lagging, newest
+from agent_worker.service.events import EVERYTHING, EventRecord, Filter, Follower, Lagging
 from agent_worker.service.operation import StreamItem
 from agent_worker.service.service import Service
 from agent_worker.workflows.summary import Summary
@@ -62,11 +63,16 @@ class Served:
 
 
 async def listening(
-    service: Service, give: Callable[[], Awaitable[T]], *, until: asyncio.Event | None = None
+    service: Service,
+    give: Callable[[], Awaitable[T]],
+    *,
+    until: asyncio.Event | None = None,
+    wanted: Filter = EVERYTHING,
 ) -> tuple[Follower, T]:
-    """Give work, or look it up, while everything is heard: what comes of it in the first moment is not missed."""
-    heard_until = until or service.closing
-    follower = Follower(service, Filter(), until=heard_until, at=await newest(service.runtime.database))
+    """Give work, or look it up, while all that is `wanted` is heard: what comes of it in the first moment is not
+    missed.
+    """
+    follower = Follower(service, wanted, until=until or service.closing, at=service.runtime.bus.last)
     follower.listen()
     try:
         if signals := service.runtime.signals:  # they know that we watch before they know of the work
@@ -86,29 +92,28 @@ class Followed(ABC):
         self._tools: list[ToolCall] = []
         self._outcome: Served | AgentWorkerError = STOPPING
         self.may_be_over = False  #: it may have ended before it was followed
+        self.is_brief = False  #: tells nothing before what ends it
         self.leaves_when_asked = False  #: is it over for whoever follows it, when it waits for the person?
 
     async def __aiter__(self) -> AsyncIterator[Sequence[StreamItem]]:
         yield [StreamItem("begun", json.dumps({"event": "begun"} | self.begun()))]
-        async for batch in self._unless_asked():
-            if shown := await self._shown(batch):
-                yield shown
-            if any(map(self._may_end, batch)) and await self._is_over():
-                # It may have ended while this batch was read: what it said before that is still to come.
-                async for rest in self._follower.rest():
-                    if shown := await self._shown(rest):
+        if not (self._may_be_over() and await self._is_over()):
+            async with aclosing(self._followed()) as batches:
+                async for batch in batches:
+                    if shown := await self._shown(batch):
                         yield shown
-                break
+                    if any(map(self._may_end, batch)) and await self._is_over():
+                        break
+        if not self.is_brief:
+            # It may have ended while the last of it was read: what it said before that is still to come.
+            async for batch in self._follower.rest():
+                if shown := await self._shown(batch):
+                    yield shown
         yield [await self._last()]
 
-    async def _unless_asked(self) -> AsyncIterator[Sequence[EventRecord]]:
-        """The events of the work; where it is over, or waits for the person, what was heard before that."""
-        if (self.leaves_when_asked or self.may_be_over) and await self._is_over():
-            async for batch in self._follower.rest():
-                yield batch
-            return
-        async for batch in self._followed():
-            yield batch
+    def _may_be_over(self) -> bool:
+        """Whether it may be over before it is followed, so that it is worth a look."""
+        return self.leaves_when_asked or self.may_be_over
 
     def _may_end(self, told: EventRecord) -> bool:
         """Whether it may be over after this, so that it is worth a look."""
@@ -141,12 +146,13 @@ class Followed(ABC):
     async def close(self) -> None:
         self._follower.close()
 
-    async def _followed(self) -> AsyncIterator[Sequence[EventRecord]]:
+    async def _followed(self) -> AsyncGenerator[Sequence[EventRecord]]:
         """All events of the work. A reader that is too slow misses live text and tool calls, and nothing else."""
         while True:
             try:
-                async for batch in self._follower:
-                    yield batch
+                async with aclosing(aiter(self._follower)) as batches:
+                    async for batch in batches:
+                        yield batch
                 return
             except Lagging:
                 self._follower = self._follower.again()

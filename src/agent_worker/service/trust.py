@@ -20,6 +20,7 @@ from agent_worker.service.operation import operation
 from agent_worker.service.providers import keys_changed
 from agent_worker.service.service import Service
 from agent_worker.trust.approvals import Unapproved
+from agent_worker.trust.gate import Gate
 from agent_worker.trust.powers import Power, powers_of, powers_of_agent
 from agent_worker.trust.project_keys import keys_in_env_file, power_of_keys
 
@@ -118,14 +119,19 @@ async def require_approved(service: Service, loaded: LoadedProject, agent: str, 
     """
     if (known := loaded.agents.get(loaded.named(agent))) is None:
         return  # whoever delivers the message says so
-    powers = await _powers_of(service, loaded, None, agent)
     if trust:
-        await _approve(service, _TrustSubject(loaded.project.root, powers, loaded), None)
+        await approve(service, loaded, agent=agent)
     worker = service.runtime.registry.own(known)
-    if worker is not None and worker.kit.made is not None:
+    is_ready = worker is not None and worker.kit.made is not None
+    await asyncio.to_thread(_require, service.runtime.gate, loaded, agent, is_ready=is_ready)
+
+
+def _require(gate: Gate, loaded: LoadedProject, agent: str, *, is_ready: bool) -> None:
+    powers = _powers_of_one(loaded, loaded.named(agent))
+    if is_ready:
         # What else was changed since it was made ready is refused where it is used: a skill when it is read.
         powers = tuple(power for power in powers if power.kind in ("program", "settings"))
-    await asyncio.to_thread(service.runtime.gate.require, loaded.project.root, powers)
+    gate.require(loaded.project.root, powers)
 
 
 async def pending_approvals(

@@ -6,7 +6,7 @@ a sentence, or None. It is asked before every wake and every step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC
 from typing import Literal
@@ -14,7 +14,7 @@ from typing import Literal
 from agent_worker.core.clock import from_micros
 from agent_worker.core.ids import new_id
 from agent_worker.core.later import dataclass
-from agent_worker.database.database import Row, Transaction
+from agent_worker.database.database import Row, Soon, Transaction
 
 #: USD per million tokens when nobody knows the price: high enough not to be cheated by a new model's name
 UNKNOWN_PRICE = 15.0
@@ -114,7 +114,11 @@ def spent(tx: Transaction, account: Payer, *, hop: int, fruitless: int, now: int
         agent=account.agent,
         day=day_of(now),
     )
-    found = {row["scope"]: row for row in rows}
+    return _spent_by(rows, hop=hop, fruitless=fruitless)
+
+
+def _spent_by(tallies: Iterable[Row], *, hop: int = 0, fruitless: int = 0) -> Spent:
+    found = {row["scope"]: row for row in tallies}
     root, agent, project = (found.get(scope, _NOTHING) for scope in ("root", "agent", "project"))
     return Spent(
         runs=root["runs"] - root["forgiven_runs"],
@@ -173,9 +177,15 @@ def price_of(tokens: int, usd: float | None, *, guessed: bool) -> tuple[float, b
     return (tokens * UNKNOWN_PRICE / 1e6, True) if usd is None else (usd, guessed and usd > 0)
 
 
-def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> int:
-    """Write a cost into the ledger and the tallies: millionths of a dollar, estimated when nobody told them."""
-    return _enter(tx, account, item, now=now).get("micros", 0)
+@dataclass(frozen=True, slots=True)
+class Charged:
+    micros: int  #: millionths of a dollar
+    spent: Soon[Spent]  #: with it, by its request, its agent today and the project today; runs and hops apart
+
+
+def charge(tx: Transaction, account: Payer, item: Charge, *, now: int) -> Charged:
+    """Write a cost into the ledger and the tallies, estimated when nobody told it."""
+    return _enter(tx, account, item, now=now)
 
 
 #: The scope of tallies of what it cost an agent, each day, to learn from its runs.
@@ -184,10 +194,7 @@ LEARNING: Literal["learning"] = "learning"
 
 def charge_lesson(tx: Transaction, account: Payer, item: Charge, *, now: int) -> None:
     """Charge for what an agent learned with, and count it by itself too."""
-    micros = charge(tx, account, item, now=now)
-    guess = micros if item.estimated else 0
-    more = {"runs": 1, "tokens": item.tokens, "micros": micros, "estimated": guess}
-    _add(tx, LEARNING, account.agent, day_of(now), **more)
+    _count_small(tx, LEARNING, account, item, charge(tx, account, item, now=now), now=now)
 
 
 JUDGING: Literal["judging"] = "judging"  #: the same of what it cost to ask a model small questions about it
@@ -195,9 +202,13 @@ JUDGING: Literal["judging"] = "judging"  #: the same of what it cost to ask a mo
 
 def charge_judged(tx: Transaction, account: Payer, item: Charge, *, now: int) -> None:
     """Charge for a small question about an agent; in a round it belongs to no request, and `root` is ''."""
-    micros = _enter(tx, account, item, now=now).get("micros", 0)
-    more = {"runs": 1, "tokens": item.tokens, "micros": micros, "estimated": micros if item.estimated else 0}
-    _add(tx, JUDGING, account.agent, day_of(now), **more)
+    _count_small(tx, JUDGING, account, item, charge(tx, account, item, now=now), now=now)
+
+
+def _count_small(tx: Transaction, scope: str, account: Payer, item: Charge, charged: Charged, *, now: int) -> None:
+    guess = charged.micros if item.estimated else 0
+    more = {"runs": 1, "tokens": item.tokens, "micros": charged.micros, "estimated": guess}
+    _add(tx, scope, account.agent, day_of(now), **more)
 
 
 def small_cost(tx: Transaction, agent: str, scope: Literal["learning", "judging"], *, since: int) -> Row:
@@ -219,8 +230,8 @@ def charge_project(tx: Transaction, item: Charge, *, now: int) -> None:
     _enter(tx, Payer("", ""), item, now=now)
 
 
-def _enter(tx: Transaction, account: Payer, item: Charge, *, now: int) -> dict[str, int]:
-    """Enter a cost into the ledger and all tallies; what it adds to each, nothing if it is nothing.
+def _enter(tx: Transaction, account: Payer, item: Charge, *, now: int) -> Charged:
+    """Enter a cost into the ledger and all tallies, unless it is nothing.
 
     Without an agent, or without a request, only the others are added to.
     """
@@ -228,7 +239,7 @@ def _enter(tx: Transaction, account: Payer, item: Charge, *, now: int) -> dict[s
     usd, estimated = price_of(tokens, item.usd, guessed=item.guessed)
     micros = round(usd * 1e6)
     if not tokens and not micros:
-        return {}
+        return Charged(0, Spent)
     tx.run(
         """insert into ledger(project, id, run, step, agent, root, model, input, cached, output, micros, estimated, at)
            values (:project, :id, :run, :step, :agent, :root, :model, :input, :cached, :output, :micros,
@@ -247,8 +258,8 @@ def _enter(tx: Transaction, account: Payer, item: Charge, *, now: int) -> dict[s
         at=now,
     )
     cost = {"tokens": tokens, "micros": micros, "estimated": micros if estimated else 0}
-    _add_to_all(tx, account, day_of(now), **cost)
-    return cost
+    tallies = _add_to_all(tx, account, day_of(now), **cost)
+    return Charged(micros, lambda: _spent_by(tallies()))
 
 
 def forgive(tx: Transaction, scope: Literal["root", "agent", "project"], key: str, *, hops: int = 0, now: int) -> None:
@@ -264,21 +275,24 @@ def forgive(tx: Transaction, scope: Literal["root", "agent", "project"], key: st
     )
 
 
-def _add_to_all(tx: Transaction, account: Payer, day: str, **cost: int) -> None:
-    """Add to the tallies of the request, the agent's day and the project's day in one statement: every step does it."""
+def _add_to_all(tx: Transaction, account: Payer, day: str, **cost: int) -> Soon[list[Row]]:
+    """Add to the tallies of the request, the agent's day and the project's day, and see what they are now, in one
+    statement: every step does it.
+    """
     if not account.agent or not account.root:
         for scope, key, when in (("project", "", day), ("agent", account.agent, day), ("root", account.root, "")):
             if key or scope == "project":
                 _add(tx, scope, key, when, **cost)
-        return
-    tx.run(
+        return list
+    return tx.all_soon(
         """insert into tally(project, scope, key, day, runs, tokens, micros, estimated)
            values (:project, 'project', '', :day, 0, :tokens, :micros, :estimated),
                   (:project, 'agent', :agent, :day, 0, :tokens, :micros, :estimated),
                   (:project, 'root', :root, '', 0, :tokens, :micros, :estimated)
            on conflict (project, scope, key, day) do update
               set tokens = tally.tokens + :tokens, micros = tally.micros + :micros,
-                  estimated = tally.estimated + :estimated""",
+                  estimated = tally.estimated + :estimated
+           returning scope, runs, micros, estimated, forgiven_runs, forgiven_micros, forgiven_hops""",
         agent=account.agent,
         root=account.root,
         day=day,

@@ -112,14 +112,12 @@ class KeyRing:
     def found(self, name: str, root: Path | None) -> tuple[str, Source] | None:
         """The value that counts for a variable, and where it comes from."""
         project = self._projects.get(root, {}) if root else {}
-        sources: tuple[tuple[Source, Mapping[str, str]], ...] = (
-            ("stored", self._stored),
-            ("project", project),
-            ("daemon", self.environ),
-        )
-        for source, values in sources:
-            if value := values.get(name):
-                return value, source
+        if value := self._stored.get(name):
+            return value, "stored"
+        if value := project.get(name):
+            return value, "project"
+        if value := self.environ.get(name):
+            return value, "daemon"
         provider = owner_of(name)
         if not (value := self._brought.get(provider, {}).get(name)):
             return None
