@@ -121,6 +121,7 @@ SAYS_SQL = {
     "tests/stored.py": "the views",
     "tests/engine.py": "which databases a server has",
     "tests/database/": "the database itself",
+    "tests/hosts/test_outages.py": "whether somebody waits for a lock, which the server knows",
     "tests/faults/oracle.py": "judges what our own code has left behind, and so does without it",
     "tests/faults/test_backup.py": "what is in a copy of the database, and copies made by others",
     "tests/faults/test_broken_disk.py": "writes on a disk that fails, below everything that knows tables",
