@@ -175,7 +175,7 @@ async def test_H4_the_files_of_agents_are_brought_though_the_server_was_away_whe
         before = set(host.service._tasks)
         await host.service.opened(host.loaded)
         (bringing,) = host.service._tasks - before
-        await until(lambda: bool(cluster.run("select 1 from pg_locks where not granted")))
+        await until(lambda: bool(cluster.run("with waiting as (select 1 from pg_locks where not granted) table waiting")))
         await asyncio.to_thread(cluster.stop)
     await until_refused(host)
     await come_back(host, cluster)

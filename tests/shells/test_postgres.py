@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 from tests.engine import is_postgresql
 from tests.patience import PATIENCE, eventually
-from tests.postgresql import Cluster
+from tests.postgresql import Cluster, open_cluster
 from tests.shells.served import Served, daemon_command, kill_daemon, served
 from tests.shells.terminal import Terminal
 
 from agent_worker.client.connection import connect
 from agent_worker.client.discovery import DATABASE_VARIABLE
+from agent_worker.database.postgres_look import look_at
 
 
 def runs(daemon: Served) -> list[dict[str, Any]]:
@@ -94,6 +95,29 @@ def test_a_daemon_that_cannot_use_its_database_says_so_and_does_not_start(tmp_pa
     with pytest.raises(Exception, match=told) as caught:
         connect(home=tmp_path / "home", command=daemon_command(**{DATABASE_VARIABLE: url}), patience=PATIENCE)
     assert "hunter2" not in str(caught.value)
+
+
+def test_doctor_is_quick_though_the_daemon_waits_for_a_server_that_is_away(tmp_path: Path) -> None:
+    with open_cluster() as cluster, served(tmp_path, {DATABASE_VARIABLE: cluster.new_database()}) as daemon:
+        cluster.stop()
+        asked = Terminal(daemon).run("doctor", "--json", **{DATABASE_VARIABLE: cluster.url()})
+        found = {each["check"]: each for each in json.loads(asked.stdout)}
+        assert "did not answer within" in found["daemon"]["found"]
+        assert found["database"]["fix"] == "start PostgreSQL, or correct AGENT_WORKER_DATABASE_URL"
+        assert len([each for each in found.values() if "cannot be reached" in each["found"]]) == 1, "it asked once"
+
+
+def test_doctor_names_the_command_that_makes_a_missing_database(cluster: Cluster, tmp_path: Path) -> None:
+    found = look_at(f"{cluster.server}/none_of_this_name")
+    assert found.cure == (
+        "make the database: createdb --template=template0 --locale=C --encoding=UTF8"
+        f" --host=127.0.0.1 --port={cluster.port} --username=tester none_of_this_name"
+    )
+    made = subprocess.run(
+        [cluster.programs / "createdb", *found.cure.split()[4:]], check=True, capture_output=True, timeout=PATIENCE
+    )
+    assert not made.stderr
+    assert "cannot be reached" not in look_at(f"{cluster.server}/none_of_this_name").found
 
 
 def test_doctor_and_restore_know_that_the_state_is_elsewhere(cluster: Cluster, tmp_path: Path) -> None:

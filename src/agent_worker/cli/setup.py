@@ -115,18 +115,19 @@ def doctor(fix: bool, as_json: bool) -> None:
     """Check everything, and say what would fix it."""
     from agent_worker.offline import checks
 
+    daemon, answers = _daemon(fix)
     done = [
         _home(),
         checks.disk(),
         checks.database(fix=fix),
-        _daemon(fix),
-        checks.project(_found_at_work),
+        daemon,
+        checks.project(_found_at_work if answers else _found_by_nobody),
         *checks.other_runtime(_daemon_process()),
-        *_folders(),
-        _keys(),
+        *(_folders() if answers else ()),
+        _keys(answers),
         *checks.sandbox(),
         checks.git(),
-        *_programs(),
+        *(_programs() if answers else ()),
         *checks.connected_tools(),
     ]
     if as_json:
@@ -177,36 +178,38 @@ def _named_port() -> Check | None:
     return None
 
 
-def _daemon(fix: bool) -> Check:
+_ANSWERS_WITHIN = 5.0  #: seconds; one whose database is away waits for that before it answers
+
+
+def _daemon(fix: bool) -> tuple[Check, bool]:
+    """How the daemon is, and whether it can be asked for more: then whoever looks for a fault is not kept waiting."""
     from agent_worker.client.connection import connect, find
     from agent_worker.client.discovery import DATABASE_VARIABLE
 
     try:
         client = connect() if fix else find()
     except AgentWorkerError as error:
-        return "daemon", False, error.message, error.hint
+        return ("daemon", False, error.message, error.hint), False
     if client is None:
-        return _named_port() or ("daemon", True, "not running; it starts when needed", "")
+        return _named_port() or ("daemon", True, "not running; it starts when needed", ""), False
     where = f"running at {client.found.host}:{client.found.port}"
     try:
-        is_shared = bool(client.request("GET", "/hosts")[1])
+        is_shared = bool(client.request("GET", "/hosts", timeout=_ANSWERS_WITHIN)[1])
     except AgentWorkerError as error:
-        return "daemon", False, error.message, error.hint
+        return ("daemon", False, error.message, error.hint), False
     if not is_shared and os.environ.get(DATABASE_VARIABLE, "").strip():
         told = f"{where}, and keeps its state in its home: it began without {DATABASE_VARIABLE}"
-        return "daemon", False, told, "agent-worker stop --all; the next command starts it with what is set here"
+        cure = "agent-worker stop --all; the next command starts it with what is set here"
+        return ("daemon", False, told, cure), True
     if is_shared and not os.environ.get(DATABASE_VARIABLE, "").strip():
         where += f"; it keeps its state in PostgreSQL, and {DATABASE_VARIABLE} is not set here"
-    return "daemon", True, where, ""
+    return ("daemon", True, where, ""), True
 
 
 def _folders() -> list[Check]:
-    """Whether this host sees the folders that agents keep where all hosts see them. The daemon is not started."""
+    """Whether this host sees the folders that agents keep where all hosts see them."""
     from agent_worker.cli.call import call, here
-    from agent_worker.client.connection import find
 
-    if find() is None:
-        return []
     try:
         return [_folder(each) for each in call("GET", "/hosts/folders", project=here())]
     except AgentWorkerError as error:
@@ -224,17 +227,18 @@ def _folder(folder: dict[str, str]) -> Check:
 
 
 def _found_at_work(root: Path) -> list[str]:
-    """What the daemon found when it made the agents ready: some things are not seen in the files. It is not started."""
+    """What the daemon found when it made the agents ready: some things are not seen in the files."""
     from agent_worker.cli.call import call
-    from agent_worker.client.connection import find
 
-    if find() is None:
-        return []
     try:
         problems: list[str] = call("GET", "/status", project=str(root))["project"]["problems"]
     except AgentWorkerError as error:
         return [error.message]
     return problems
+
+
+def _found_by_nobody(_: Path) -> list[str]:
+    return []
 
 
 def _daemon_process() -> str:
@@ -245,16 +249,15 @@ def _daemon_process() -> str:
     return str(client.found.pid) if client else ""
 
 
-def _keys() -> Check:
-    """The keys that agents here can use, as the daemon sees it. It is not started: then, as it would begin now."""
+def _keys(answers: bool) -> Check:
+    """The keys that agents here can use, as the daemon sees it; where that does not answer, as it would begin now."""
     from agent_worker.cli.call import call, here
     from agent_worker.cli.key import told
-    from agent_worker.client.connection import find
     from agent_worker.offline.checks import keys_of_a_start, unread_env_file
 
     try:
-        found = call("GET", "/keys", project=here()) if find() else keys_of_a_start()
-        waits = [item for item in call("GET", "/inbox", project=here()) if item["kind"] == "key"] if find() else []
+        found = call("GET", "/keys", project=here()) if answers else keys_of_a_start()
+        waits = [item for item in call("GET", "/inbox", project=here()) if item["kind"] == "key"] if answers else []
     except AgentWorkerError as error:
         return "keys", False, error.message, error.hint
     there = [told(each) for each in found]
@@ -270,12 +273,9 @@ def _keys() -> Check:
 
 
 def _programs() -> list[Check]:
-    """The coding programs that are installed, and what came of their last test. The daemon knows; it is not started."""
+    """The coding programs that are installed, and what came of their last test. The daemon knows."""
     from agent_worker.cli.call import call
-    from agent_worker.client.connection import find
 
-    if find() is None:
-        return []
     found = [each for each in call("GET", "/backends") if each["where"] not in ("", "built in")]
     return [_program(each) for each in found]
 

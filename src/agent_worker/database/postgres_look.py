@@ -5,11 +5,12 @@ from __future__ import annotations
 import secrets
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from agent_worker.core.errors import AgentWorkerError
 from agent_worker.core.later import dataclass
 from agent_worker.core.text import plural
-from agent_worker.database.postgres_session import Connection, applied_to, connect, place_of, unfit
+from agent_worker.database.postgres_session import CREATE, Connection, applied_to, connect, place_of, unfit
 
 _HEARD_WITHIN = 3.0  # seconds; on a server of one's own it takes none
 _DIRECT = "connect to PostgreSQL itself (a daemon has seven sessions), or set pool_mode = session in the pooler"
@@ -31,10 +32,25 @@ def look_at(url: str) -> Look:
     except AgentWorkerError as error:
         return Look(False, error.message, error.hint)
     except psycopg.Error as error:
-        told = " ".join(str(error).split())
-        return Look(
-            False, f"{place} cannot be reached: {told}", "start PostgreSQL, or correct AGENT_WORKER_DATABASE_URL"
-        )
+        told = f"{place} cannot be reached: {' '.join(str(error).split())}"
+        if make := _makes_it(url):
+            return Look(False, told, f"make the database: {make}")
+        return Look(False, told, "start PostgreSQL, or correct AGENT_WORKER_DATABASE_URL")
+
+
+def _makes_it(url: str) -> str:
+    """The command that makes the database of this URL, if that is all that is missing; '' otherwise."""
+    parts = conninfo_to_dict(url)
+    name = parts.get("dbname") or parts.get("user") or ""
+    try:
+        with psycopg.connect(url, dbname="postgres", connect_timeout=5, target_session_attrs="read-write") as server:
+            if server.execute("select 1 from pg_database where datname = %s", [name]).fetchone():
+                return ""
+    except psycopg.Error:
+        return ""
+    flags = {"host": parts.get("host"), "port": parts.get("port"), "username": parts.get("user")}
+    where = " ".join(f"--{flag}={value}" for flag, value in flags.items() if value)
+    return f"{CREATE.removesuffix('agent_worker')}{where} {name}".rstrip()
 
 
 def _hosts(connection: Connection) -> str:
