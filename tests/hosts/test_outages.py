@@ -173,9 +173,10 @@ async def test_H4_the_files_of_agents_are_brought_though_the_server_was_away_whe
     with closing(psycopg.connect(database._url)) as held:
         held.execute("lock table personal_file in access exclusive mode")
         before = set(host.service._tasks)
+        waiting = "with waiting as (select 1 from pg_locks where not granted) table waiting"
         await host.service.opened(host.loaded)
         (bringing,) = host.service._tasks - before
-        await until(lambda: bool(cluster.run("with waiting as (select 1 from pg_locks where not granted) table waiting")))
+        await until(lambda: bool(cluster.run(waiting)))
         await asyncio.to_thread(cluster.stop)
     await until_refused(host)
     await come_back(host, cluster)
