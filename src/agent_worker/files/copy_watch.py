@@ -35,14 +35,14 @@ class CopyWatch:
         self._copies = copies
         self._left: list[str] = []  # whose turn it is to be looked at
         self._due: set[str] = set()
+        self._looking: set[str] = set()  # one look at a time: what it changes itself would call for another, and so on
         self._tasks: set[asyncio.Task[None]] = set()
         self._watch = asyncio.create_task(self._look_round(), name="copies")
 
     def soon(self, id: str) -> None:
-        """Look at a folder soon: something has changed there."""
-        if id not in self._due:
-            self._due.add(id)
-            task = asyncio.create_task(self._try(id))
+        """Look at a folder soon: something has changed there. While it is looked at, that is: once more afterwards."""
+        if self._begins(id):
+            task = asyncio.create_task(self._look(id))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -50,10 +50,21 @@ class CopyWatch:
         self._watch.cancel()
         await asyncio.gather(self._watch, *self._tasks, return_exceptions=True)
 
-    async def _try(self, id: str) -> None:
-        self._due.discard(id)
-        with suppress(StorageFault):  # the next look sees the same
-            await self._agree(id)
+    def _begins(self, id: str) -> bool:
+        """Whether a look has to begin: one that is under way is followed by another."""
+        begins = id not in self._looking
+        self._due.add(id)
+        self._looking.add(id)
+        return begins
+
+    async def _look(self, id: str) -> None:
+        try:
+            while id in self._due:
+                self._due.discard(id)
+                with suppress(StorageFault):  # the next look sees the same
+                    await self._agree(id)
+        finally:
+            self._looking.discard(id)
 
     async def _look_round(self) -> None:
         while True:
@@ -62,7 +73,8 @@ class CopyWatch:
             ids, self._left = self._left[:AT_ONCE], self._left[AT_ONCE:]
             found = {id: copies for id in ids if (copies := self._copies(id)) is not None}
             for id in await asyncio.to_thread(_changed, found):
-                await self._try(id)
+                if self._begins(id):
+                    await self._look(id)
 
 
 def _changed(found: Mapping[str, Copies]) -> list[str]:
