@@ -144,7 +144,10 @@ def test_the_notifications_of_the_guide_can_be_tried(shell: Shell, tmp_path: Pat
         (tmp_path / "home" / "notify.yaml").write_text(yaml.safe_dump(sinks))
         shell.known(PATH=f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}", MY_WEBHOOK_SECRET="shh")
         type_all(shell, shown("notifications", "sh", "agent-worker notify test"))
-        assert eventually(lambda: len(posted) == 2 and mails and (tmp_path / "told").exists())
+        # Each at least once: what a busy machine does not hear in time, it is told again.
+        signed = "x-agent-worker-signature"
+        assert eventually(lambda: {signed in headers for headers, _ in posted} == {True, False})
+        assert eventually(lambda: mails and (tmp_path / "told").exists())
 
 
 def test_the_commands_of_the_story_do_what_it_tells(shell: Shell) -> None:
