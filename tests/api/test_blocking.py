@@ -18,6 +18,7 @@ from tests.patience import PATIENCE
 
 import agent_worker
 from agent_worker import Agent, Answer, Team
+from agent_worker.api.blocking import _as_interrupted
 from agent_worker.core.errors import NotRunning, Refused
 from agent_worker.testing import calls, says
 
@@ -255,3 +256,14 @@ def test_under_another_library_than_asyncio_it_says_what_works() -> None:
     with pytest.raises(Refused, match="no event loop of asyncio") as refused:
         agent_worker.local().__aenter__().send(None)  # as trio would
     assert "to_thread" in refused.value.hint
+
+
+def test_ctrl_c_in_the_middle_of_waiting_is_an_interruption_and_no_error_about_a_lock() -> None:
+    def wait() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            threading.Lock().release()  # as a condition of `threading` does
+
+    with pytest.raises(KeyboardInterrupt):
+        _as_interrupted(wait)()

@@ -114,8 +114,8 @@ def test_what_somebody_else_saved_is_shown_as_a_difference_and_saving_again_goes
     page.locator(".diff .removed", has_text="system: theirs").wait_for()
     assert "theirs" in file.read_text(), "not overwritten unseen"
     page.get_by_role("button", name="Save again").click()
+    assert eventually(lambda: file.read_text() == before + "prompt: { system: mine }\n")
     page.get_by_role("heading", name="alice").wait_for()
-    assert file.read_text() == before + "prompt: { system: mine }\n"
     file.write_text(before)
 
 

@@ -83,6 +83,21 @@ class _Piece(Generic[T]):
             self.ended.set()
 
 
+def _as_interrupted(method: Callable[P, T]) -> Callable[P, T]:
+    """A Ctrl-C in the middle of what `threading` waits with comes out as an error about a lock: here it is one."""
+
+    @wraps(method)
+    def interrupted(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(*args, **kwargs)
+        except RuntimeError as error:
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise error.__context__ from None
+            raise
+
+    return interrupted
+
+
 class LoopThread:
     """Runs coroutines for threads that wait."""
 
@@ -101,6 +116,7 @@ class LoopThread:
         """Whether it is this process that has the thread: one forked from it has not."""
         return os.getpid() == self._process
 
+    @_as_interrupted
     def start(self) -> None:
         """Start the thread. Not done in `__init__`: a caller who is interrupted meanwhile has something to stop."""
         self._thread.start()
@@ -118,6 +134,7 @@ class LoopThread:
         finally:
             loop.close()
 
+    @_as_interrupted
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of a coroutine. Ctrl-C cancels it, and the interruption goes on once it has ended.
 
@@ -164,6 +181,7 @@ class LoopThread:
 
         loop.call_soon_threadsafe(begin)
 
+    @_as_interrupted
     def stop(self) -> None:
         """End the thread, once what it was told to cancel has ended: an interruption waits for that, too."""
         with self._deciding:

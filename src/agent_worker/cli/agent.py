@@ -287,11 +287,10 @@ def set_agent(name: str, action: str, as_json: bool) -> None:
     echo(f"{found['name']} is {paint_state(found['state'])}")
     if found["state"] == "waiting":
         echo(f"  for what:  agent-worker agent info {found['name']}")
-    if action in ("stop", "pause"):
-        back = (
-            "start it again:  agent-worker agent start" if action == "stop" else "to go on:  agent-worker agent resume"
-        )
-        echo(f"  {back} {found['name']}")
+    if action == "stop":
+        echo(f"  start it again:  agent-worker agent start {found['name']}")
+    if action == "pause":
+        echo(f"  to go on:  agent-worker agent resume {found['name']}")
 
 
 @click.command()

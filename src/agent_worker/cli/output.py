@@ -184,7 +184,7 @@ def waits(reason: str, waiting: Mapping[str, Any] | None) -> str:
 
 def key_lies_here(reason: str) -> str:
     """How a missing key gets to the daemon, where this shell has it: only those of known providers are passed on."""
-    name = reason.rpartition("agent-worker key set ")[2]
+    name = reason.rpartition(" key set ")[2]
     if name not in os.environ:
         return ""
     return f"{name} is set in this shell; to give it to the daemon: printenv {name} | agent-worker key set {name}"
