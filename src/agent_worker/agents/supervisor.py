@@ -247,6 +247,7 @@ class Supervisor:
             try:
                 await loop.work()
                 await self._abandon(loop, "idle", "")
+                self._loops.pop(agent, None)  # it hears nothing any more: who calls from now on is noted, for `_forget`
                 if self._stopping or await self._released(fence):
                     return
             except asyncio.CancelledError:
